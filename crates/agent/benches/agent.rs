@@ -18,7 +18,7 @@ use scrollback_core::manager::parse;
 use scrollback_core::model::ModelName;
 use scrollback_core::stream::Delta;
 use scrollback_core::{Entry, Record, Role, Time};
-use scrollback_store::{NewEntry, Store, Tenant, open};
+use scrollback_store::{NewEntry, RecordsExt, Store, Tenant, open};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 

@@ -253,7 +253,7 @@ fn output(fields: &mut Fields<'_, '_>) -> Option<ResponseFormat> {
         (None, Some(schema)) => {
             let schema = schema.to_json();
             if let Err(error) = jsonschema::validator_for(&schema) {
-                inner.problem("schema", format!("is no JSON Schema: {error}"));
+                inner.problem("schema", format!("is not a JSON Schema: {error}"));
             }
             schema
         }

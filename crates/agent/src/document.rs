@@ -42,7 +42,7 @@ pub enum Value {
     Text(String),
     /// A list.
     List(Vec<Node>),
-    /// Named values, in their order. No name stands twice.
+    /// Named values, in their order. No name appears twice.
     Map(Vec<(NodeKey, Node)>),
 }
 
@@ -160,7 +160,7 @@ pub struct DocumentProblem {
 pub mod code {
     /// It is no document at all.
     pub const SYNTAX: &str = "yaml_syntax";
-    /// A key stands twice in one map.
+    /// A key appears twice in one map.
     pub const DUPLICATE_KEY: &str = "duplicate_key";
     /// There is no such key.
     pub const UNKNOWN_KEY: &str = "unknown_key";

@@ -1,16 +1,13 @@
 //! What decides differently on every run: the clock and chance. Both are given, so that a test repeats exactly.
 
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use scrollback_core::Time;
 
-/// A future that may be sent between threads.
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub use scrollback_store::BoxFuture;
 
 /// The time, and waiting for it.
 pub trait Clock: Send + Sync + fmt::Debug {

@@ -73,9 +73,10 @@ fn is_safe(url: &Url) -> bool {
 pub(crate) fn headers(named: &[(String, String)]) -> Result<HeaderMap, String> {
     let mut headers = HeaderMap::new();
     for (name, value) in named {
-        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("{name:?} is no header"))?;
+        let name =
+            HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("{name:?} is not a valid header"))?;
         let mut value =
-            HeaderValue::from_str(value).map_err(|_| format!("the value of {name} is no header"))?;
+            HeaderValue::from_str(value).map_err(|_| format!("the value of {name} is not a valid header"))?;
         value.set_sensitive(true);
         headers.insert(name, value);
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use scrollback_core::Record;
 use scrollback_core::manager::SummaryAsk;
-use scrollback_store::{Summarizer, Writing, summary_input};
+use scrollback_store::{BoxFuture, Summarizer, summary_input};
 
 use crate::exchange::summary_instructions;
 use crate::journal::Journal;
@@ -29,7 +29,7 @@ impl Summarizer for ModelSummarizer {
         &self.name
     }
 
-    fn write<'a>(&'a self, record: &'a Record, ask: &'a SummaryAsk) -> Writing<'a> {
+    fn write<'a>(&'a self, record: &'a Record, ask: &'a SummaryAsk) -> BoxFuture<'a, Result<String, String>> {
         let prompt = Prompt {
             name: "summary".into(),
             system: Some(summary_instructions(ask)),

@@ -325,7 +325,7 @@ async fn servers_over_http_must_be_safe() {
     for (url, header, wanted) in [
         ("http://example.org/mcp", "x-key", "must be https, unless it is on this machine"),
         ("not a url", "x-key", "relative URL without a base"),
-        ("https://example.org/mcp", "no header", "\"no header\" is no header"),
+        ("https://example.org/mcp", "no header", "\"no header\" is not a valid header"),
     ] {
         let error = refused(at(url, header)).await;
         assert_eq!(error.kind(), McpErrorKind::Setting);

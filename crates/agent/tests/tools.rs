@@ -204,6 +204,6 @@ fn a_toolbox_tells_the_model_what_was_wrong() {
     };
     assert!(refused("clock", json!({}), &mut tools.clone()).contains("two tools have this name"));
     assert!(refused("a b", json!({}), &mut tools.clone()).contains("letters, digits"));
-    assert!(refused("x", json!({ "type": 3 }), &mut tools.clone()).contains("no JSON Schema"));
+    assert!(refused("x", json!({ "type": 3 }), &mut tools.clone()).contains("not a JSON Schema"));
     assert_eq!(ToolOutput::Json(json!({ "a": 1 })).into_text(), r#"{"a":1}"#);
 }

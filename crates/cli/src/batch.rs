@@ -149,7 +149,7 @@ fn answer_lines(
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     let broken = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::BrokenPipe => {
-            Failure::new(FAILED, "broken_pipe", "the reader of the output left")
+            Failure::new(FAILED, "broken_pipe", "the program that reads the output has ended")
         }
         _ => Failure::io("standard output", &error),
     };
@@ -392,7 +392,7 @@ fn optional<'a, T>(
 
 fn check_keys(object: Raw<'_>, path: &str, known: &[&'static str]) -> Result<(), Failure> {
     if let Err(key) = object.object() {
-        let message = format!("the key `{key}` stands twice");
+        let message = format!("the key `{key}` appears twice");
         return Err(Failure::new(INVALID, "bad_json", message).with("path", path));
     }
     let Some((key, _)) = object.members().find(|(key, _)| !known.contains(&key.as_ref())) else {

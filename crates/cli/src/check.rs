@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Reset, Style};
 use scrollback_agent::config;
+use scrollback_core::InputFormat;
 use scrollback_core::json::{self, Raw};
 use scrollback_core::model::ModelName;
 use scrollback_core::transcript;
@@ -16,7 +17,7 @@ use serde_json::Value;
 
 use crate::args::CheckArgs;
 use crate::failure::{Failure, INVALID, USAGE};
-use crate::load::{Conversations, InputFormat, LoadOptions, LoadedInput, WhichConversation, no_messages};
+use crate::load::{Conversations, LoadOptions, LoadedInput, WhichConversation, no_messages};
 use crate::{answer, batch, convert, input};
 
 /// What is asked of a list.

@@ -64,7 +64,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| match error.kind() {
         std::io::ErrorKind::BrokenPipe => {
-            Failure::new(FAILED, "broken_pipe", "the reader of the output left")
+            Failure::new(FAILED, "broken_pipe", "the program that reads the output has ended")
         }
         _ => Failure::io("standard output", &error),
     })

@@ -5,18 +5,11 @@ use std::path::Path;
 use scrollback_core::json::{self, Raw};
 use scrollback_core::transcript::{self, Format, Transcript, TranscriptError};
 use scrollback_core::wire::{Body, ParseOptions, Wire, WireError, list_key, system_key};
-use scrollback_core::{Record, Slot, Tools};
+use scrollback_core::{InputFormat, Record, Slot, Tools};
 
 use crate::args::InputArgs;
 use crate::failure::{Failure, INVALID, USAGE};
 use crate::input;
-
-/// The format of an input, where it was named.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum InputFormat {
-    Wire(Wire),
-    Transcript(Format),
-}
 
 /// How an input shall be read.
 #[derive(Clone, Copy, Debug, Default)]
@@ -67,14 +60,8 @@ pub(crate) struct OneOf {
 /// The format of that name; a usage error that lists them all otherwise.
 pub(crate) fn format_named(name: Option<&str>) -> Result<Option<InputFormat>, Failure> {
     let Some(name) = name else { return Ok(None) };
-    let found =
-        Wire::named(name).map(InputFormat::Wire).or_else(|| Format::named(name).map(InputFormat::Transcript));
-    found.map(Some).ok_or_else(|| {
-        let known: Vec<&str> = Wire::ALL
-            .iter()
-            .map(|wire| wire.name())
-            .chain(Format::ALL.iter().map(|format| format.name()))
-            .collect();
+    InputFormat::named(name).map(Some).ok_or_else(|| {
+        let known = InputFormat::names();
         let message = format!("unknown wire or transcript format {name:?} (known: {})", known.join(", "));
         Failure::new(USAGE, "unknown_wire", message).with("known", known)
     })

@@ -206,11 +206,14 @@ fn every_mistake_in_the_file_is_told_at_its_place() {
             "name: x\nmodel: offline:echo\ntools: [{name: a, command: [x], http: {url: 'https://x.y'}}]\n",
             "has 2 sources (command, http)",
         ),
-        ("name: x\nmodel: offline:echo\ntools: [{name: a, lisp: x}]\n", "`lisp` is no source of tools here"),
+        (
+            "name: x\nmodel: offline:echo\ntools: [{name: a, lisp: x}]\n",
+            "`lisp` is not a source of tools here",
+        ),
         ("name: x\nmodel: offline:echo\ntools: [{name: 'a b', command: [x]}]\n", "1 to 64 letters"),
         (
             "name: x\nmodel: offline:echo\ntools: [{name: a, command: [x], parameters: {type: nonsense}}]\n",
-            "is no JSON Schema",
+            "is not a JSON Schema",
         ),
         (
             "name: x\nmodel: offline:echo\ntools: [{name: a, command: [x], signature: '(a :strin) -> :any'}]\n",
@@ -252,7 +255,7 @@ fn every_mistake_in_the_file_is_told_at_its_place() {
         ("name: x\nmodel: offline:echo\nthrottle: {attempts: 0}\n", "throttle.attempts"),
         ("name: x\nmodel: offline:echo\nrepair: maybe\n", "must be one of auto, never"),
         ("name: [x\n", "not valid YAML"),
-        ("name: x\nname: y\n", "stands twice"),
+        ("name: x\nname: y\n", "appears twice"),
         ("- a\n", "must be a map"),
     ];
     for (number, (yaml, says)) in cases.into_iter().enumerate() {

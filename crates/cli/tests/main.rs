@@ -20,6 +20,7 @@ mod sdk;
 mod setup;
 mod simulate;
 mod store;
+mod strings;
 mod subagent;
 mod subagent_ends;
 mod subagent_tools;

@@ -215,7 +215,7 @@ fn every_mistake_in_the_file_is_told_at_its_place() {
     assert_eq!(told.code, 4, "{told:?}");
     for part in [
         "agent.yaml:1:7: name: must be letters",
-        "agent.yaml:2:10: mission: the mission has {{wht}}, which is no parameter of the signature; did you mean `what`?",
+        "agent.yaml:2:10: mission: the mission has {{wht}}, which is not a parameter of the signature; did you mean `what`?",
         "agent.yaml:4:12: max_turns: must be a whole number of at least 1",
         "agent.yaml:5:1: compresion: unknown key; did you mean `compression`?",
         "compression: single_user_coalesced has no option `keep`",
@@ -224,19 +224,19 @@ fn every_mistake_in_the_file_is_told_at_its_place() {
         "limits.fuell: unknown key; did you mean `fuel`?",
         "system_prompt: has {{…}}",
         "data: data \"return\"",
-        "tools.ask: `human` is no source of tools here",
+        "tools.ask: `human` is not a source of tools here",
         "tools.bad.signature: signature, column 4: expected a type",
         "tools.open: lisp: line 1, column 1: ( is never closed",
         "tools.none: none.yaml cannot be read",
         "tools.prompt: a prompt needs a signature",
         "tools.fail: tool \"fail\"",
         "tools.both: has 2 sources",
-        "tools.secret.http.headers: Authorization: secrets do not stand in files; name a variable: `env:NAME`",
-        "tools.long.max_output: says nothing about `lisp`; leave it away",
+        "tools.secret.http.headers: Authorization: secrets do not belong in files; name a variable: `env:NAME`",
+        "tools.long.max_output: says nothing about `lisp`; leave it out",
         "tools.long.parameters: says nothing about `lisp`; write a `signature`",
-        "tools.signed.signature: the agent's file has the signature; leave it away",
+        "tools.signed.signature: the agent's file has the signature; leave it out",
         "descriptions: n: must be a text, not",
-        "tools.file.input: \"b\" is no parameter of the signature; there are: a",
+        "tools.file.input: \"b\" is not a parameter of the signature; there are: a",
     ] {
         assert!(told.stderr.contains(part), "{part}\n{}", told.stderr);
     }

@@ -43,6 +43,7 @@ mod entry;
 mod error;
 mod event;
 pub mod identity;
+mod input_format;
 pub mod json;
 pub mod manager;
 pub mod model;
@@ -74,6 +75,7 @@ pub use entry::{ContentState, Entry, Meta, Origin, Part, Role, Status, Time, Usa
 pub use error::CurationError;
 pub use event::HistoryCurated;
 pub use identity::{PREFIX_START, next_prefix, prefixes};
+pub use input_format::InputFormat;
 pub use manager::HistoryManager;
 pub use record::{AppendError, Record, Slot, Tombstone};
 pub use summary::{settle_offline, summarize_offline};

@@ -188,7 +188,7 @@ fn every_rule_has_its_bodies() {
 fn every_rule_is_said_once_and_in_words() {
     let mut seen = BTreeSet::new();
     for rule in Wire::ALL.into_iter().flat_map(rules) {
-        assert!(seen.insert(rule.id), "{} stands twice", rule.id);
+        assert!(seen.insert(rule.id), "{} appears twice", rule.id);
         assert!(!rule.says.is_empty() && !rule.says.contains('\n'), "{}", rule.id);
     }
 }

@@ -35,7 +35,7 @@ pub struct Problems {
 pub enum Code {
     /// The text is no YAML document that a flow can be.
     YamlSyntax,
-    /// A key stands twice in one map.
+    /// A key appears twice in one map.
     DuplicateKey,
     /// There is no such key here.
     UnknownKey,

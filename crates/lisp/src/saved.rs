@@ -259,7 +259,7 @@ fn restore(fields: &Map, nesting: usize, ids: &mut u64) -> Result<Option<Value>,
         return Value::read(text.as_str()).map(Some);
     }
     if let Some(Value::Str(text)) = fields.get_exact(&Value::from("json")) {
-        return Value::from_json(text.as_str()).map(Some).ok_or_else(|| "what was kept is no JSON".into());
+        return Value::from_json(text.as_str()).map(Some).ok_or_else(|| "what was kept is not JSON".into());
     }
     let Some(Value::Str(source)) = fields.get_exact(&Value::from("function")) else { return Ok(None) };
     let mut memory = Memory::default();

@@ -4,7 +4,7 @@ use scrollback_core::wire::Wire;
 use scrollback_core::{Decision, Slot};
 use scrollback_store::{
     Compaction, Erase, ErasedCount, Expected, FollowUps, Followed, HistorySettings, NewEntry, Offline,
-    Status, StoredEntry, compact, follow, new_evaluation,
+    RecordsExt, Status, StoredEntry, compact, follow, new_evaluation,
 };
 
 use crate::conversation::{Append, Conversation};

@@ -80,7 +80,7 @@ pub struct BadKeyName(String);
 
 impl std::fmt::Display for BadKeyName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:?} is no name for a key: 1 to 64 letters, digits, - _ . @", self.0)
+        write!(f, "{:?} is not a name for a key: 1 to 64 letters, digits, - _ . @", self.0)
     }
 }
 

@@ -92,7 +92,7 @@ impl From<StoreError> for HttpProblem {
             ErrorKind::Conflict | ErrorKind::Exists | ErrorKind::Stale | ErrorKind::Busy => {
                 StatusCode::CONFLICT
             }
-            ErrorKind::SequenceGap | ErrorKind::BadDecision | ErrorKind::BadArgument => {
+            ErrorKind::SequenceGap | ErrorKind::BadDecision | ErrorKind::BadText | ErrorKind::BadArgument => {
                 StatusCode::BAD_REQUEST
             }
             ErrorKind::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,

@@ -1,11 +1,8 @@
 //! Runs that wait for a person: who takes the answer is given from outside, because flows are run elsewhere.
 
-use std::future::Future;
-use std::pin::Pin;
-
 use axum::http::StatusCode;
 use scrollback_agent::event::RunChanged;
-use scrollback_store::{RunStatus, Tenant};
+use scrollback_store::{BoxFuture, RunStatus, Tenant};
 
 use crate::{About, App, HttpProblem};
 
@@ -57,13 +54,11 @@ impl AnswerRefused {
     }
 }
 
-/// The status of a run after it took an answer: running while it goes on, or how it ended.
-pub type AnswerFuture<'a> = Pin<Box<dyn Future<Output = Result<RunStatus, AnswerRefused>> + Send + 'a>>;
-
 /// Who continues paused runs.
 pub trait Runs: Send + Sync {
-    /// Takes an answer and lets the run go on. The answer is durable when this returns; the run may still be going on.
-    fn answer(&self, answer: PersonAnswer) -> AnswerFuture<'_>;
+    /// Takes an answer and lets the run go on. The answer is durable when this returns. The status is running while the
+    /// run goes on, or says how it ended.
+    fn answer(&self, answer: PersonAnswer) -> BoxFuture<'_, Result<RunStatus, AnswerRefused>>;
 }
 
 /// Hands an answer to the part that continues runs.

@@ -9,7 +9,9 @@ use rusqlite::Connection;
 use scrollback_core::recall::{Handle, RecallTool, Tail};
 use scrollback_core::{Entry, Time};
 use scrollback_store::recall::{Deadline, Here, answer};
-use scrollback_store::{ConversationId, Expected, NewConversation, NewEntry, Sqlite, Store, Tenant};
+use scrollback_store::{
+    ConversationId, Expected, NewConversation, NewEntry, RecordsExt, Sqlite, Store, Tenant,
+};
 use serde_json::json;
 
 /// Entries of one conversation.

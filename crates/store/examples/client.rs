@@ -11,7 +11,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use scrollback_core::{Entry, Role, Slot, Time};
 use scrollback_store::{
-    ConversationId, Erase, ErrorKind, Expected, NewEntry, Store, StoreError, StoredEntry, Tenant, open,
+    ConversationId, Erase, ErrorKind, Expected, NewEntry, RecordsExt, Store, StoreError, StoredEntry, Tenant,
+    open,
 };
 
 /// Operations at once in one process: what they write is committed together.

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use scrollback_core::{Entry, Role, Time};
 use scrollback_store::{
-    Durability, Erase, ErrorKind, Expected, HistorySettings, NewEntry, Offline, Options, Recipient, Sqlite,
-    Store, Tenant, compact, hex, open,
+    Durability, Erase, ErrorKind, Expected, HistorySettings, NewEntry, Offline, Options, Recipient,
+    RecordsExt, Sqlite, Store, Tenant, compact, hex, open,
 };
 
 /// Writers at once: what they write is committed together.

@@ -1,8 +1,6 @@
 //! From a database to a store: a type that can run the engine's functions in transactions is a [`Store`].
 
-use std::future::Future;
 use std::path::Path;
-use std::pin::Pin;
 
 use scrollback_core::recall::found::{FoundHits, FoundPlace};
 use scrollback_core::recall::{SearchRequest, Tail};
@@ -21,7 +19,7 @@ use crate::engine::session::Among;
 use crate::engine::verify::Verified;
 use crate::engine::{self, calls, commit, fact, fork, recall, session, tail, verify};
 use crate::entry::StoredEntry;
-use crate::error::{ErrorKind, StoreError};
+use crate::error::{ErrorKind, StoreError, StoreResult};
 use crate::id::{ConversationId, Recipient, Tenant};
 use crate::precompute::packed;
 use crate::recall::{Deadline, Here};
@@ -31,18 +29,16 @@ use crate::search::{Cursor, Filter, Hits, Query};
 use crate::session::{MatchScope, Session, SessionId, SessionListing, SessionPage, SessionTree};
 use crate::size::Sizes;
 use crate::store::{
-    Answer, CallListing, CallPage, Listing, Page, Recent, RunListing, RunPage, Store, Summary,
+    ApiKeys, BoxFuture, CallListing, CallPage, Listing, Page, Recent, Records, RunListing, RunPage,
+    RunRecords, Store, Summary,
 };
 use crate::tx::{Committed, Tx};
 
-/// The future of a job, which borrows the rows it works on.
-pub(crate) type Working<'r, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'r>>;
-
 /// Work to be done inside one transaction.
-pub(crate) type TxJob<R, T> = Box<dyn for<'r> FnOnce(&'r mut R) -> Working<'r, T> + Send>;
+pub(crate) type TxJob<R, T> = Box<dyn for<'r> FnOnce(&'r mut R) -> BoxFuture<'r, StoreResult<T>> + Send>;
 
 /// Work to be done inside a transaction that writes. It may be asked for more than once: what was done before was undone.
-pub(crate) type Again<R, T> = Box<dyn for<'r> FnMut(&'r mut R) -> Working<'r, T> + Send>;
+pub(crate) type Again<R, T> = Box<dyn for<'r> FnMut(&'r mut R) -> BoxFuture<'r, StoreResult<T>> + Send>;
 
 /// Work that is asked for once, of a kind that can be done again.
 pub(crate) fn once<R: 'static, T: 'static>(mut job: Again<R, T>) -> TxJob<R, T> {
@@ -71,47 +67,59 @@ pub(crate) trait Backend: Send + Sync {
     fn place(&self) -> String;
 
     /// Runs a job that may write; what it wrote is durable when the answer comes. A job that fails has written nothing.
-    fn write<T: Send + 'static>(&self, whose: Whose, job: Again<Self::Rows, T>) -> Answer<'_, T>;
+    fn write<T: Send + 'static>(
+        &self,
+        whose: Whose,
+        job: Again<Self::Rows, T>,
+    ) -> BoxFuture<'_, StoreResult<T>>;
 
     /// Runs a job that only reads, on one state of the database.
-    fn read<T: Send + 'static>(&self, whose: Whose, job: TxJob<Self::Rows, T>) -> Answer<'_, T>;
+    fn read<T: Send + 'static>(
+        &self,
+        whose: Whose,
+        job: TxJob<Self::Rows, T>,
+    ) -> BoxFuture<'_, StoreResult<T>>;
 
     /// Copies everything into a new SQLite file, as it is at one moment, while writers go on.
-    fn copy_to(&self, path: &Path) -> Answer<'_, ()>;
+    fn copy_to(&self, path: &Path) -> BoxFuture<'_, StoreResult<()>>;
 
     /// Runs a search: it may take long, so it neither keeps others from reading nor goes on when no caller waits for it.
-    fn search<T: Send + 'static>(&self, whose: Whose, job: TxJob<Self::Rows, T>) -> Answer<'_, T> {
+    fn search<T: Send + 'static>(
+        &self,
+        whose: Whose,
+        job: TxJob<Self::Rows, T>,
+    ) -> BoxFuture<'_, StoreResult<T>> {
         self.read(whose, job)
     }
 
     /// Why the database does not hold this program to the rows of one tenant, if it does not.
-    fn missing_wall(&self) -> Answer<'_, Option<String>> {
+    fn missing_wall(&self) -> BoxFuture<'_, StoreResult<Option<String>>> {
         Box::pin(async { Ok(None) })
     }
 
     /// Bytes by kind.
-    fn measure(&self) -> Answer<'_, Sizes> {
+    fn measure(&self) -> BoxFuture<'_, StoreResult<Sizes>> {
         Box::pin(async { Ok(Sizes::default()) })
     }
 
     /// Bytes in use.
-    fn in_use(&self) -> Answer<'_, u64> {
+    fn in_use(&self) -> BoxFuture<'_, StoreResult<u64>> {
         Box::pin(async move { Ok(self.measure().await?.used()) })
     }
 
     /// Gives free pages back; how many are left. A database that does so by itself has none.
-    fn give_back(&self, pages: u64) -> Answer<'_, u64> {
+    fn give_back(&self, pages: u64) -> BoxFuture<'_, StoreResult<u64>> {
         let _ = pages;
         Box::pin(async { Ok(0) })
     }
 
     /// Examines what a database keeps beside rows: its pages and indexes.
-    fn examine_database(&self) -> Answer<'_, Examined> {
+    fn examine_database(&self) -> BoxFuture<'_, StoreResult<Examined>> {
         Box::pin(async { Ok(Examined::default()) })
     }
 
     /// What must follow an erasure for the bytes to be gone; whether some are left that go later, by themselves.
-    fn scrub(&self) -> Answer<'_, bool> {
+    fn scrub(&self) -> BoxFuture<'_, StoreResult<bool>> {
         Box::pin(async { Ok(false) })
     }
 }
@@ -133,29 +141,29 @@ macro_rules! again {
     };
 }
 
-impl<B: Backend> Store for B {
-    fn describe(&self) -> String {
-        self.place()
-    }
-
-    fn commit(&self, tx: Tx) -> Answer<'_, Committed> {
+impl<B: Backend> Records for B {
+    fn commit(&self, tx: Tx) -> BoxFuture<'_, StoreResult<Committed>> {
         Box::pin(async move {
             let tx = packed(tx).await;
             self.write((&tx.tenant).into(), again!((tx), |rows| commit::commit(rows, tx))).await
         })
     }
 
-    fn conversation(&self, tenant: &Tenant, id: &ConversationId) -> Answer<'_, Conversation> {
+    fn conversation(&self, tenant: &Tenant, id: &ConversationId) -> BoxFuture<'_, StoreResult<Conversation>> {
         let (tenant, id) = (tenant.clone(), id.clone());
         self.read((&tenant).into(), job!(|rows| lineage::conversation(rows, &tenant, &id)))
     }
 
-    fn current(&self, tenant: &Tenant, recipient: &Recipient) -> Answer<'_, Option<Conversation>> {
+    fn current(
+        &self,
+        tenant: &Tenant,
+        recipient: &Recipient,
+    ) -> BoxFuture<'_, StoreResult<Option<Conversation>>> {
         let (tenant, key) = (tenant.clone(), recipient.key());
         self.read((&tenant).into(), job!(|rows| lineage::with_key(rows, &tenant, &key)))
     }
 
-    fn list(&self, tenant: Option<&Tenant>, what: Listing) -> Answer<'_, Page> {
+    fn list(&self, tenant: Option<&Tenant>, what: Listing) -> BoxFuture<'_, StoreResult<Page>> {
         let tenant = tenant.cloned();
         let whose = tenant.as_ref().map_or(Whose::All, Whose::from);
         self.read(whose, job!(|rows| engine::list::list(rows, tenant.as_ref(), &what)))
@@ -167,22 +175,36 @@ impl<B: Backend> Store for B {
         id: &ConversationId,
         from: u64,
         below: u64,
-    ) -> Answer<'_, Vec<StoredEntry>> {
+    ) -> BoxFuture<'_, StoreResult<Vec<StoredEntry>>> {
         let (tenant, id) = (tenant.clone(), id.clone());
         self.read((&tenant).into(), job!(|rows| engine::list::entries(rows, &tenant, &id, from, below)))
     }
 
-    fn record(&self, tenant: &Tenant, id: &ConversationId, below: Option<u64>) -> Answer<'_, Record> {
+    fn record(
+        &self,
+        tenant: &Tenant,
+        id: &ConversationId,
+        below: Option<u64>,
+    ) -> BoxFuture<'_, StoreResult<Record>> {
         let (tenant, id) = (tenant.clone(), id.clone());
         self.read((&tenant).into(), job!(|rows| engine::list::record(rows, &tenant, &id, below)))
     }
 
-    fn recent(&self, tenant: &Tenant, id: &ConversationId, turns: usize) -> Answer<'_, Recent> {
+    fn recent(
+        &self,
+        tenant: &Tenant,
+        id: &ConversationId,
+        turns: usize,
+    ) -> BoxFuture<'_, StoreResult<Recent>> {
         let (tenant, id) = (tenant.clone(), id.clone());
         self.read((&tenant).into(), job!(|rows| tail::recent(rows, &tenant, &id, turns)))
     }
 
-    fn pending_calls(&self, tenant: &Tenant, id: &ConversationId) -> Answer<'_, Vec<PendingCall>> {
+    fn pending_calls(
+        &self,
+        tenant: &Tenant,
+        id: &ConversationId,
+    ) -> BoxFuture<'_, StoreResult<Vec<PendingCall>>> {
         let (tenant, id) = (tenant.clone(), id.clone());
         self.read((&tenant).into(), job!(|rows| calls::of(rows, &tenant, &id)))
     }
@@ -194,7 +216,7 @@ impl<B: Backend> Store for B {
         filter: Filter,
         limit: usize,
         after: Option<Cursor>,
-    ) -> Answer<'_, Hits> {
+    ) -> BoxFuture<'_, StoreResult<Hits>> {
         let tenant = tenant.clone();
         let whose = (&tenant).into();
         Backend::search(
@@ -204,7 +226,11 @@ impl<B: Backend> Store for B {
         )
     }
 
-    fn conversations_ending(&self, tenant: &Tenant, tail: &Tail) -> Answer<'_, Vec<Conversation>> {
+    fn conversations_ending(
+        &self,
+        tenant: &Tenant,
+        tail: &Tail,
+    ) -> BoxFuture<'_, StoreResult<Vec<Conversation>>> {
         let (tenant, tail) = (tenant.clone(), tail.clone());
         self.read((&tenant).into(), job!(|rows| recall::ending(rows, &tenant, &tail)))
     }
@@ -215,7 +241,7 @@ impl<B: Backend> Store for B {
         id: &ConversationId,
         from: u64,
         below: u64,
-    ) -> Answer<'_, Vec<FoundPlace>> {
+    ) -> BoxFuture<'_, StoreResult<Vec<FoundPlace>>> {
         let (tenant, id) = (tenant.clone(), id.clone());
         self.read((&tenant).into(), job!(|rows| recall::places(rows, &tenant, &id, from, below)))
     }
@@ -226,19 +252,27 @@ impl<B: Backend> Store for B {
         here: &Here,
         request: &SearchRequest,
         deadline: &Deadline,
-    ) -> Answer<'_, Option<FoundHits>> {
+    ) -> BoxFuture<'_, StoreResult<Option<FoundHits>>> {
         let (tenant, here) = (tenant.clone(), here.clone());
         let (request, deadline) = (request.clone(), deadline.clone());
         let whose = (&tenant).into();
         self.read(whose, job!(|rows| recall::find(rows, &tenant, &here, &request, &deadline)))
     }
 
-    fn session_called(&self, tenant: &Tenant, client_id: &str) -> Answer<'_, Option<Session>> {
+    fn session_called(
+        &self,
+        tenant: &Tenant,
+        client_id: &str,
+    ) -> BoxFuture<'_, StoreResult<Option<Session>>> {
         let (tenant, client_id) = (tenant.clone(), client_id.to_string());
         self.read((&tenant).into(), job!(|rows| recall::session_called(rows, &tenant, &client_id)))
     }
 
-    fn newest_in_project(&self, tenant: &Tenant, project: Option<&str>) -> Answer<'_, Option<Conversation>> {
+    fn newest_in_project(
+        &self,
+        tenant: &Tenant,
+        project: Option<&str>,
+    ) -> BoxFuture<'_, StoreResult<Option<Conversation>>> {
         let (tenant, project) = (tenant.clone(), project.map(String::from));
         self.read((&tenant).into(), job!(|rows| recall::newest_in(rows, &tenant, project.as_deref())))
     }
@@ -248,7 +282,7 @@ impl<B: Backend> Store for B {
         tenant: &Tenant,
         scope: &MatchScope,
         hashes: Vec<Link>,
-    ) -> Answer<'_, Option<Continued>> {
+    ) -> BoxFuture<'_, StoreResult<Option<Continued>>> {
         let (tenant, among) = (tenant.clone(), Among::Scope(scope.clone()));
         self.read((&tenant).into(), job!(|rows| session::find_prefix(rows, &tenant, &among, &hashes)))
     }
@@ -258,7 +292,7 @@ impl<B: Backend> Store for B {
         tenant: &Tenant,
         id: &SessionId,
         hashes: Vec<Link>,
-    ) -> Answer<'_, Option<Continued>> {
+    ) -> BoxFuture<'_, StoreResult<Option<Continued>>> {
         let (tenant, among) = (tenant.clone(), Among::Session(id.clone()));
         self.read((&tenant).into(), job!(|rows| session::find_prefix(rows, &tenant, &among, &hashes)))
     }
@@ -268,7 +302,7 @@ impl<B: Backend> Store for B {
         tenant: &Tenant,
         id: &SessionId,
         limit: usize,
-    ) -> Answer<'_, Vec<Conversation>> {
+    ) -> BoxFuture<'_, StoreResult<Vec<Conversation>>> {
         let (tenant, id) = (tenant.clone(), id.clone());
         self.read((&tenant).into(), job!(|rows| session::recent(rows, &tenant, &id, limit)))
     }
@@ -279,23 +313,27 @@ impl<B: Backend> Store for B {
         caller: &str,
         client: &str,
         client_id: &str,
-    ) -> Answer<'_, Option<Session>> {
+    ) -> BoxFuture<'_, StoreResult<Option<Session>>> {
         let (tenant, caller) = (tenant.clone(), caller.to_string());
         let (client, client_id) = (client.to_string(), client_id.to_string());
         self.read((&tenant).into(), job!(|rows| session::named(rows, &tenant, &caller, &client, &client_id)))
     }
 
-    fn named_session(&self, tenant: &Tenant, id: &SessionId) -> Answer<'_, Option<Session>> {
+    fn named_session(&self, tenant: &Tenant, id: &SessionId) -> BoxFuture<'_, StoreResult<Option<Session>>> {
         let (tenant, id) = (tenant.clone(), id.clone());
         self.read((&tenant).into(), job!(|rows| session::of_id(rows, &tenant, &id)))
     }
 
-    fn session_tree(&self, tenant: &Tenant, id: &SessionId) -> Answer<'_, SessionTree> {
+    fn session_tree(&self, tenant: &Tenant, id: &SessionId) -> BoxFuture<'_, StoreResult<SessionTree>> {
         let (tenant, id) = (tenant.clone(), id.clone());
         self.read((&tenant).into(), job!(|rows| session::tree(rows, &tenant, &id)))
     }
 
-    fn sessions(&self, tenant: Option<&Tenant>, what: SessionListing) -> Answer<'_, SessionPage> {
+    fn sessions(
+        &self,
+        tenant: Option<&Tenant>,
+        what: SessionListing,
+    ) -> BoxFuture<'_, StoreResult<SessionPage>> {
         let tenant = tenant.cloned();
         let whose = tenant.as_ref().map_or(Whose::All, Whose::from);
         self.read(whose, job!(|rows| session::page(rows, tenant.as_ref(), &what)))
@@ -308,7 +346,7 @@ impl<B: Backend> Store for B {
         at: u64,
         id: ConversationId,
         now: Time,
-    ) -> Answer<'_, Conversation> {
+    ) -> BoxFuture<'_, StoreResult<Conversation>> {
         let (tenant, parent) = (tenant.clone(), parent.clone());
         self.write(
             (&tenant).into(),
@@ -323,7 +361,7 @@ impl<B: Backend> Store for B {
         at: u64,
         id: ConversationId,
         now: Time,
-    ) -> Answer<'_, Conversation> {
+    ) -> BoxFuture<'_, StoreResult<Conversation>> {
         let (tenant, recipient) = (tenant.clone(), recipient.clone());
         self.write(
             (&tenant).into(),
@@ -331,7 +369,7 @@ impl<B: Backend> Store for B {
         )
     }
 
-    fn branches(&self, tenant: &Tenant, id: &ConversationId) -> Answer<'_, Vec<Branch>> {
+    fn branches(&self, tenant: &Tenant, id: &ConversationId) -> BoxFuture<'_, StoreResult<Vec<Branch>>> {
         let (tenant, id) = (tenant.clone(), id.clone());
         self.read((&tenant).into(), job!(|rows| fork::branches(rows, &tenant, &id)))
     }
@@ -343,7 +381,7 @@ impl<B: Backend> Store for B {
         what: Erase,
         reason: &str,
         now: Time,
-    ) -> Answer<'_, ErasedCount> {
+    ) -> BoxFuture<'_, StoreResult<ErasedCount>> {
         let (tenant, id, reason) = (tenant.clone(), id.clone(), reason.to_string());
         let whose = (&tenant).into();
         let erased = self.write(
@@ -361,33 +399,45 @@ impl<B: Backend> Store for B {
         })
     }
 
-    fn verify(&self, tenant: &Tenant, id: &ConversationId) -> Answer<'_, Verified> {
+    fn verify(&self, tenant: &Tenant, id: &ConversationId) -> BoxFuture<'_, StoreResult<Verified>> {
         let (tenant, id) = (tenant.clone(), id.clone());
         self.read((&tenant).into(), job!(|rows| verify::verify(rows, &tenant, &id)))
     }
 
-    fn examine(&self) -> Answer<'_, Examined> {
-        Box::pin(async move {
-            let mut found = Examined::default();
-            found.take("the store", self.examine_database().await)?;
-            for part in Part::ALL {
-                let name = format!("{part:?}").to_lowercase();
-                found.take(&name, self.read(Whose::All, job!(|rows| examine::examine(rows, part))).await)?;
-            }
-            Ok(found)
-        })
-    }
-
-    fn reindex(&self, tenant: &Tenant, id: &ConversationId) -> Answer<'_, u64> {
+    fn reindex(&self, tenant: &Tenant, id: &ConversationId) -> BoxFuture<'_, StoreResult<u64>> {
         let (tenant, id) = (tenant.clone(), id.clone());
         self.write((&tenant).into(), again!((tenant, id), |rows| verify::reindex(rows, &tenant, &id)))
     }
 
-    fn alias(&self, tenant: &Tenant, source: &str, source_id: &str) -> Answer<'_, Option<Alias>> {
+    fn alias(
+        &self,
+        tenant: &Tenant,
+        source: &str,
+        source_id: &str,
+    ) -> BoxFuture<'_, StoreResult<Option<Alias>>> {
         let key = vec![tenant.as_str().into(), source.into(), source_id.into()];
         self.read(tenant.into(), job!(|rows| rows.get::<Alias>(key)))
     }
 
+    fn restore(
+        &self,
+        conversation: Conversation,
+        session: Option<Session>,
+        places: Vec<StoredEntry>,
+    ) -> BoxFuture<'_, StoreResult<()>> {
+        self.write(
+            (&conversation.tenant).into(),
+            again!((conversation, session, places), |rows| engine::restore::restore(
+                rows,
+                conversation,
+                session,
+                places
+            )),
+        )
+    }
+}
+
+impl<B: Backend> RunRecords for B {
     fn lease(
         &self,
         tenant: &Tenant,
@@ -395,7 +445,7 @@ impl<B: Backend> Store for B {
         lease: Lease,
         dead: Vec<String>,
         now: Time,
-    ) -> Answer<'_, ()> {
+    ) -> BoxFuture<'_, StoreResult<()>> {
         let tenant = tenant.clone();
         let holder = lease.holder.clone();
         let whose = (&tenant).into();
@@ -413,7 +463,13 @@ impl<B: Backend> Store for B {
         )
     }
 
-    fn release(&self, tenant: &Tenant, what: Leased, holder: &str, now: Time) -> Answer<'_, ()> {
+    fn release(
+        &self,
+        tenant: &Tenant,
+        what: Leased,
+        holder: &str,
+        now: Time,
+    ) -> BoxFuture<'_, StoreResult<()>> {
         let (tenant, holder) = (tenant.clone(), holder.to_string());
         self.write(
             (&tenant).into(),
@@ -429,27 +485,31 @@ impl<B: Backend> Store for B {
         )
     }
 
-    fn evaluation(&self, tenant: &Tenant, id: Uuid) -> Answer<'_, Option<Evaluation>> {
+    fn evaluation(&self, tenant: &Tenant, id: Uuid) -> BoxFuture<'_, StoreResult<Option<Evaluation>>> {
         let tenant = tenant.clone();
         self.read((&tenant).into(), job!(|rows| engine::list::evaluation(rows, &tenant, id)))
     }
 
-    fn evaluations(&self, tenant: &Tenant, id: &ConversationId) -> Answer<'_, Vec<Evaluation>> {
+    fn evaluations(
+        &self,
+        tenant: &Tenant,
+        id: &ConversationId,
+    ) -> BoxFuture<'_, StoreResult<Vec<Evaluation>>> {
         let (tenant, id) = (tenant.clone(), id.clone());
         self.read((&tenant).into(), job!(|rows| engine::list::evaluations(rows, &tenant, &id)))
     }
 
-    fn runs(&self, tenant: &Tenant, prefix: &str, limit: usize) -> Answer<'_, Vec<Run>> {
+    fn runs(&self, tenant: &Tenant, prefix: &str, limit: usize) -> BoxFuture<'_, StoreResult<Vec<Run>>> {
         let (tenant, prefix) = (tenant.clone(), prefix.to_string());
         self.read((&tenant).into(), job!(|rows| engine::list::runs(rows, &tenant, &prefix, limit)))
     }
 
-    fn steps(&self, tenant: &Tenant, run: &str) -> Answer<'_, Vec<Step>> {
+    fn steps(&self, tenant: &Tenant, run: &str) -> BoxFuture<'_, StoreResult<Vec<Step>>> {
         let (tenant, run) = (tenant.clone(), run.to_string());
         self.read((&tenant).into(), job!(|rows| engine::list::of_run(rows, &tenant, &run, 0, &["key"])))
     }
 
-    fn spans(&self, tenant: &Tenant, run: &str) -> Answer<'_, Vec<Span>> {
+    fn spans(&self, tenant: &Tenant, run: &str) -> BoxFuture<'_, StoreResult<Vec<Span>>> {
         let (tenant, run) = (tenant.clone(), run.to_string());
         self.read(
             (&tenant).into(),
@@ -457,7 +517,7 @@ impl<B: Backend> Store for B {
         )
     }
 
-    fn events(&self, tenant: &Tenant, run: &str, from: u64) -> Answer<'_, Vec<Event>> {
+    fn events(&self, tenant: &Tenant, run: &str, from: u64) -> BoxFuture<'_, StoreResult<Vec<Event>>> {
         let (tenant, run) = (tenant.clone(), run.to_string());
         self.read(
             (&tenant).into(),
@@ -465,108 +525,121 @@ impl<B: Backend> Store for B {
         )
     }
 
-    fn sent(&self, tenant: &Tenant, id: &ConversationId) -> Answer<'_, Vec<Sent>> {
+    fn sent(&self, tenant: &Tenant, id: &ConversationId) -> BoxFuture<'_, StoreResult<Vec<Sent>>> {
         let (tenant, id) = (tenant.clone(), id.clone());
         self.read((&tenant).into(), job!(|rows| engine::sent::sent(rows, &tenant, &id)))
     }
 
-    fn calls(&self, tenant: &Tenant, what: CallListing) -> Answer<'_, CallPage> {
+    fn calls(&self, tenant: &Tenant, what: CallListing) -> BoxFuture<'_, StoreResult<CallPage>> {
         let tenant = tenant.clone();
         self.read((&tenant).into(), job!(|rows| engine::sent::calls(rows, &tenant, &what)))
     }
 
-    fn call(&self, tenant: &Tenant, id: &str) -> Answer<'_, Sent> {
+    fn call(&self, tenant: &Tenant, id: &str) -> BoxFuture<'_, StoreResult<Sent>> {
         let (tenant, id) = (tenant.clone(), id.to_string());
         self.read((&tenant).into(), job!(|rows| engine::sent::call(rows, &tenant, &id)))
     }
 
-    fn recent_calls(&self, tenant: &Tenant, model: &str, limit: usize) -> Answer<'_, Vec<Sent>> {
+    fn recent_calls(
+        &self,
+        tenant: &Tenant,
+        model: &str,
+        limit: usize,
+    ) -> BoxFuture<'_, StoreResult<Vec<Sent>>> {
         let (tenant, model) = (tenant.clone(), model.to_string());
         self.read((&tenant).into(), job!(|rows| engine::sent::recent(rows, &tenant, &model, limit)))
     }
 
-    fn call_holders(&self) -> Answer<'_, Vec<String>> {
+    fn call_holders(&self) -> BoxFuture<'_, StoreResult<Vec<String>>> {
         self.read(Whose::All, job!(|rows| engine::sent::holders(rows)))
     }
 
-    fn lose_calls(&self, holders: Vec<String>, before: Time, now: Time) -> Answer<'_, u64> {
+    fn lose_calls(&self, holders: Vec<String>, before: Time, now: Time) -> BoxFuture<'_, StoreResult<u64>> {
         self.write(Whose::All, again!((holders), |rows| engine::sent::lose(rows, &holders, before, now)))
     }
 
-    fn run_page(&self, tenant: &Tenant, what: RunListing) -> Answer<'_, RunPage> {
+    fn run_page(&self, tenant: &Tenant, what: RunListing) -> BoxFuture<'_, StoreResult<RunPage>> {
         let tenant = tenant.clone();
         self.read((&tenant).into(), job!(|rows| engine::list::run_page(rows, &tenant, &what)))
     }
 
-    fn put_key(&self, key: Key) -> Answer<'_, ()> {
-        self.write(Whose::All, again!((key), |rows| rows.put(&key)))
-    }
-
-    fn keys(&self) -> Answer<'_, Vec<Key>> {
-        self.read(Whose::All, job!(|rows| rows.scan::<Key>(crate::table::Scan::new().ascending(&["name"]))))
-    }
-
-    fn secret(&self, proposed: String) -> Answer<'_, String> {
-        self.write(Whose::All, again!((proposed), |rows| fact::secret(rows, proposed)))
-    }
-
-    fn heartbeat(&self, now: Time) -> Answer<'_, ()> {
-        self.write(Whose::All, again!((), |rows| fact::heartbeat(rows, now)))
-    }
-
-    fn missing_wall(&self) -> Answer<'_, Option<String>> {
-        Backend::missing_wall(self)
-    }
-
-    fn charge(&self, uses: Vec<KeyUse>) -> Answer<'_, Vec<KeyUse>> {
-        self.write(Whose::All, again!((uses), |rows| commit::charge(rows, uses)))
-    }
-
-    fn oldest_bodies(&self, tenant: Option<&Tenant>, before: Time, most: usize) -> Answer<'_, Vec<KeptBody>> {
+    fn oldest_bodies(
+        &self,
+        tenant: Option<&Tenant>,
+        before: Time,
+        most: usize,
+    ) -> BoxFuture<'_, StoreResult<Vec<KeptBody>>> {
         let tenant = tenant.cloned();
         let whose = tenant.as_ref().map_or(Whose::All, Whose::from);
         self.read(whose, job!(|rows| engine::prune::oldest(rows, tenant.as_ref(), before, most)))
     }
 
-    fn empty_bodies(&self, calls: Vec<KeptBody>) -> Answer<'_, u64> {
+    fn empty_bodies(&self, calls: Vec<KeptBody>) -> BoxFuture<'_, StoreResult<u64>> {
         self.write(Whose::All, again!((calls), |rows| engine::prune::empty(rows, &calls)))
     }
+}
 
-    fn sizes(&self) -> Answer<'_, Sizes> {
+impl<B: Backend> ApiKeys for B {
+    fn put_key(&self, key: Key) -> BoxFuture<'_, StoreResult<()>> {
+        self.write(Whose::All, again!((key), |rows| rows.put(&key)))
+    }
+
+    fn keys(&self) -> BoxFuture<'_, StoreResult<Vec<Key>>> {
+        self.read(Whose::All, job!(|rows| rows.scan::<Key>(crate::table::Scan::new().ascending(&["name"]))))
+    }
+
+    fn secret(&self, proposed: String) -> BoxFuture<'_, StoreResult<String>> {
+        self.write(Whose::All, again!((proposed), |rows| fact::secret(rows, proposed)))
+    }
+
+    fn charge(&self, uses: Vec<KeyUse>) -> BoxFuture<'_, StoreResult<Vec<KeyUse>>> {
+        self.write(Whose::All, again!((uses), |rows| commit::charge(rows, uses)))
+    }
+}
+
+impl<B: Backend> Store for B {
+    fn describe(&self) -> String {
+        self.place()
+    }
+
+    fn examine(&self) -> BoxFuture<'_, StoreResult<Examined>> {
+        Box::pin(async move {
+            let mut found = Examined::default();
+            found.take("the store", self.examine_database().await)?;
+            for part in Part::ALL {
+                let name = format!("{part:?}").to_lowercase();
+                found.take(&name, self.read(Whose::All, job!(|rows| examine::examine(rows, part))).await)?;
+            }
+            Ok(found)
+        })
+    }
+
+    fn heartbeat(&self, now: Time) -> BoxFuture<'_, StoreResult<()>> {
+        self.write(Whose::All, again!((), |rows| fact::heartbeat(rows, now)))
+    }
+
+    fn missing_wall(&self) -> BoxFuture<'_, StoreResult<Option<String>>> {
+        Backend::missing_wall(self)
+    }
+
+    fn sizes(&self) -> BoxFuture<'_, StoreResult<Sizes>> {
         self.measure()
     }
 
-    fn used(&self) -> Answer<'_, u64> {
+    fn used(&self) -> BoxFuture<'_, StoreResult<u64>> {
         self.in_use()
     }
 
-    fn shrink(&self, pages: u64) -> Answer<'_, u64> {
+    fn shrink(&self, pages: u64) -> BoxFuture<'_, StoreResult<u64>> {
         self.give_back(pages)
     }
 
-    fn backup(&self, to: &Path) -> Answer<'_, ()> {
+    fn backup(&self, to: &Path) -> BoxFuture<'_, StoreResult<()>> {
         if to.exists() {
             let message = format!("{}: there is a file already", to.display());
             return Box::pin(async move { Err(StoreError::new(ErrorKind::Exists, message)) });
         }
         self.copy_to(to)
-    }
-
-    fn restore(
-        &self,
-        conversation: Conversation,
-        session: Option<Session>,
-        places: Vec<StoredEntry>,
-    ) -> Answer<'_, ()> {
-        self.write(
-            (&conversation.tenant).into(),
-            again!((conversation, session, places), |rows| engine::restore::restore(
-                rows,
-                conversation,
-                session,
-                places
-            )),
-        )
     }
 }
 

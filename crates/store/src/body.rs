@@ -201,14 +201,14 @@ pub(crate) fn references(body: &str) -> Vec<Link> {
 
 /// What a row says, with the blobs it refers to at hand; in words, why that cannot be told.
 pub(crate) fn read(row: &EntryRow, blobs: &HashMap<Link, Vec<u8>>) -> Result<Slot, String> {
-    let at = Time::parse(&row.created_at).ok_or("its time is none")?;
+    let at = Time::parse(&row.created_at).ok_or("its time cannot be read")?;
     let role = match &row.role {
-        Some(word) => Some(role_named(word).ok_or("its role is none")?),
+        Some(word) => Some(role_named(word).ok_or("its role is unknown")?),
         None => None,
     };
     let evaluation = || {
         let bytes = row.evaluation.as_deref().ok_or("it has no evaluation")?;
-        Uuid::from_slice(bytes).map_err(|_| "its evaluation is none")
+        Uuid::from_slice(bytes).map_err(|_| "its evaluation is not an id")
     };
     match (row.kind.as_str(), role) {
         (MESSAGE, Some(role)) => {
@@ -234,11 +234,11 @@ pub(crate) fn read(row: &EntryRow, blobs: &HashMap<Link, Vec<u8>>) -> Result<Slo
             evaluation_id: evaluation()?,
             sequence: row.sequence.ok_or("it has no sequence")?,
             created_at: at,
-            body_hash: row.body_hash.as_slice().try_into().map_err(|_| "its hash is none")?,
+            body_hash: row.body_hash.as_slice().try_into().map_err(|_| "its hash cannot be read")?,
         }))),
         // A summary of what was erased: its place stays, and nothing of what it did.
         (TOMBSTONE, None) => Ok(Slot::Decision(Arc::new(Decision::Interrupted { call_ids: Vec::new() }), at)),
-        _ => Err("its kind is none".into()),
+        _ => Err("its kind is unknown".into()),
     }
 }
 
@@ -250,7 +250,7 @@ fn join(pieces: Vec<BodyPart>, blobs: &HashMap<Link, Vec<u8>>) -> Result<String,
             BodyPart::Large { blob } => {
                 let bytes =
                     unhex(&blob).and_then(|hash| blobs.get(&hash)).ok_or("a blob of it is missing")?;
-                raw.push_str(std::str::from_utf8(bytes).map_err(|_| "a blob of it is no text")?);
+                raw.push_str(std::str::from_utf8(bytes).map_err(|_| "a blob of it is not text")?);
             }
         }
     }

@@ -5,8 +5,6 @@
 //! summarised twice.
 
 use std::fmt::Write;
-use std::future::Future;
-use std::pin::Pin;
 
 use scrollback_core::manager::{AfterFailure, Ask, Extent, Summarize, SummaryAsk};
 use scrollback_core::{CurationContext, Decision, Record, Role, Time, summarize_offline};
@@ -15,20 +13,17 @@ use crate::conversation::HistorySettings;
 use crate::entry::Expected;
 use crate::error::{ErrorKind, StoreError};
 use crate::id::{ConversationId, Tenant};
-use crate::store::Store;
+use crate::store::{BoxFuture, RecordsExt, Store};
 
 /// Most a summariser is given to read, in characters: the newest.
 const MAX_INPUT: usize = 16_000;
-
-/// A text that is on its way, or why there is none.
-pub type Writing<'a> = Pin<Box<dyn Future<Output = Result<String, String>> + Send + 'a>>;
 
 /// Who writes summaries.
 pub trait Summarizer: Send + Sync {
     /// What is written down as the author: `offline`, or a model.
     fn name(&self) -> &str;
     /// Writes the summary that is asked for.
-    fn write<'a>(&'a self, record: &'a Record, ask: &'a SummaryAsk) -> Writing<'a>;
+    fn write<'a>(&'a self, record: &'a Record, ask: &'a SummaryAsk) -> BoxFuture<'a, Result<String, String>>;
 }
 
 /// Writes summaries without a model: one line per entry.
@@ -40,7 +35,7 @@ impl Summarizer for Offline {
         "offline"
     }
 
-    fn write<'a>(&'a self, record: &'a Record, ask: &'a SummaryAsk) -> Writing<'a> {
+    fn write<'a>(&'a self, record: &'a Record, ask: &'a SummaryAsk) -> BoxFuture<'a, Result<String, String>> {
         let written = match summarize_offline(record, ask) {
             Decision::Summary { text, .. } => Ok(text),
             Decision::SummaryFailed { reason, .. } => Err(reason),

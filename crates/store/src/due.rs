@@ -87,7 +87,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use crate::{Expected, Memory, NewEntry, Recipient};
+    use crate::{Expected, Memory, NewEntry, Recipient, RecordsExt};
     use scrollback_core::{Entry, Role};
 
     const MINUTE: i64 = 60_000;

@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+/// What the store answers, or why not.
+pub type StoreResult<T> = Result<T, StoreError>;
+
 /// Why the store refused or failed. Act on [`kind`](StoreError::kind); the message is one line for people and never
 /// holds the text of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +44,8 @@ pub enum ErrorKind {
     SequenceGap,
     /// A decision about what is not there, or about part of a group.
     BadDecision,
+    /// A text that was to be imported cannot be read.
+    BadText,
     /// An entry is larger than the store takes.
     TooLarge,
     /// Another summary came first.
@@ -72,6 +77,7 @@ impl ErrorKind {
             ErrorKind::Exists => "exists",
             ErrorKind::SequenceGap => "sequence_gap",
             ErrorKind::BadDecision => "bad_decision",
+            ErrorKind::BadText => "bad_text",
             ErrorKind::TooLarge => "too_large",
             ErrorKind::Stale => "stale",
             ErrorKind::Overloaded => "overloaded",

@@ -7,7 +7,7 @@ use scrollback_core::{Decision, Entry, Record, Role, Slot, Time};
 use crate::entry::{Expected, NewEntry};
 use crate::error::StoreError;
 use crate::id::{ConversationId, Recipient, Tenant, new_evaluation};
-use crate::store::Store;
+use crate::store::{RecordsExt, Store};
 
 /// Where the messages of a list stand in the record of a recipient's conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]

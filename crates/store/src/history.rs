@@ -76,7 +76,7 @@ fn coherent(recent: &Recent) -> Result<Vec<ViewItem>, StoreError> {
     let mut sequences: HashMap<uuid::Uuid, u64> = HashMap::new();
     let slots = recent.turns.iter().map(|placed| alone(&placed.slot, &mut sequences));
     let record = Record::restore(slots)
-        .map_err(|error| StoreError::damaged(format!("the newest turns do not hold together: {error}")))?;
+        .map_err(|error| StoreError::damaged(format!("the newest turns are inconsistent: {error}")))?;
     let view = View::of(&record, &CurationContext::default());
     let placed = |item: ViewItem| match item.source {
         ItemSource::Entry(at) => ViewItem { source: ItemSource::Entry(at + first), ..item },

@@ -2,20 +2,20 @@
 //!
 //! - A [`Store`] keeps conversations. [`open`] finds it by URL: one SQLite file ([`Sqlite`], the default), a PostgreSQL
 //!   database for many machines (`Postgres`, with the feature `postgres`), or [`Memory`]. All three pass the same [`conformance`] suite.
-//! - [`Tx`] is what one commit writes, as a value. [`Store::commit`] writes all of it or nothing, and answers once it is
+//! - [`Tx`] is what one commit writes, as a value. [`Records::commit`] writes all of it or nothing, and answers once it is
 //!   durable. An entry with the same evaluation and sequence and the same body is a repeat and changes nothing.
 //! - A [`Recipient`] is whom a conversation is with; [`history()`] is what is handed to a model about it, [`compact()`]
 //!   replaces its older turns by a summary, [`FollowUps`] says when to get in touch.
-//! - Both chains of `scrollback-core` run through every record: one makes tampering evident ([`Store::verify`]), the other
-//!   finds the conversation a list of messages continues ([`Store::find_prefix`]).
-//! - [`Store::search`] finds everything ever said; [`import`] and [`export`] read and write other tools' files.
+//! - Both chains of `scrollback-core` run through every record: one makes tampering evident ([`Records::verify`]), the other
+//!   finds the conversation a list of messages continues ([`Records::find_prefix`]).
+//! - [`Records::search`] finds everything ever said; [`transfer`] reads and writes other tools' files.
 //!
 //! The store reads no clock: times are given by the caller. What it means is written once, in `engine`, over the few things
 //! a database can do with rows; SQL is in `sql`, `sqlite` and `postgres`, and nowhere else.
 //!
 //! ```
 //! use scrollback_core::{Entry, Role, Time};
-//! use scrollback_store::{Expected, NewEntry, Recipient, Tenant, open};
+//! use scrollback_store::{Expected, NewEntry, Recipient, RecordsExt, Tenant, open};
 //!
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
 //! let store = open("sqlite::memory:", Time(0)).await?;
@@ -37,11 +37,9 @@ mod due;
 mod engine;
 mod entry;
 mod error;
-pub mod export;
 mod follow;
 mod history;
 mod id;
-pub mod import;
 mod memory;
 #[cfg(feature = "postgres")]
 mod postgres;
@@ -60,14 +58,13 @@ mod sqlite;
 mod status;
 mod store;
 mod table;
+pub mod transfer;
 mod tx;
 mod url;
 mod words;
 
 pub use body::{hex, unhex};
-pub use compact::{
-    Compaction, CompactionPlan, Offline, Summarizer, Writing, compact, plan, settle, summary_input,
-};
+pub use compact::{Compaction, CompactionPlan, Offline, Summarizer, compact, plan, settle, summary_input};
 pub use conversation::{Conversation, FollowUp, FollowUps, HistorySettings, NewConversation, Status};
 pub use due::{Between, Due, due};
 pub use engine::calls::PendingCall;
@@ -79,7 +76,7 @@ pub use engine::prune::KeptBody;
 pub use engine::session::SESSION_CONVERSATIONS;
 pub use engine::verify::{IntegrityProblem, ProblemKind, Verified};
 pub use entry::{Appended, Expected, NewEntry, StoredEntry};
-pub use error::{ErrorKind, StoreError};
+pub use error::{ErrorKind, StoreError, StoreResult};
 pub use follow::{Followed, follow};
 pub use history::{History, history};
 pub use id::{ConversationId, Recipient, Tenant, new_call, new_evaluation};
@@ -97,7 +94,8 @@ pub use sqlite::{
 };
 pub use status::{CallStatus, EvaluationStatus, RunStatus, StepStatus};
 pub use store::{
-    Answer, CallListing, CallPage, Listing, Page, Recent, RunListing, RunPage, Store, Summary, Which,
+    ApiKeys, BoxFuture, CallListing, CallPage, Listing, Page, Recent, Records, RecordsExt, RunListing,
+    RunPage, RunRecords, Store, Summary, Which,
 };
 pub use tx::{Committed, ForkChild, Tx};
 pub use url::{Url, open, open_for};

@@ -10,14 +10,14 @@ use imbl::OrdMap;
 use scrollback_core::Link;
 use scrollback_core::recall::found::Extent;
 
-use crate::backend::{Again, Backend, TxJob, Whose, Working};
+use crate::backend::{Again, Backend, TxJob, Whose};
 use crate::conversation::Conversation;
 use crate::engine::copy;
-use crate::error::{ErrorKind, StoreError};
+use crate::error::{ErrorKind, StoreError, StoreResult};
 use crate::id::{ConversationId, Recipient, Tenant};
 use crate::rows::{Blob, Rows};
 use crate::search::{SearchCandidate, WordQuery};
-use crate::store::Answer;
+use crate::store::BoxFuture;
 use crate::table::{Cells, ColumnValue, Demand, Scan, Table};
 
 /// A store that lives as long as its process.
@@ -57,7 +57,7 @@ pub(crate) struct Tables {
 }
 
 /// Runs a future that never waits.
-pub(crate) fn finish<T>(mut work: Working<'_, T>) -> Result<T, StoreError> {
+pub(crate) fn finish<T>(mut work: BoxFuture<'_, StoreResult<T>>) -> Result<T, StoreError> {
     match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(result) => result,
         Poll::Pending => Err(StoreError::new(ErrorKind::Io, "an embedded store had to wait")),
@@ -71,7 +71,7 @@ impl Backend for Memory {
         "memory".into()
     }
 
-    fn write<T: Send + 'static>(&self, _: Whose, mut job: Again<Tables, T>) -> Answer<'_, T> {
+    fn write<T: Send + 'static>(&self, _: Whose, mut job: Again<Tables, T>) -> BoxFuture<'_, StoreResult<T>> {
         let mut run = || {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             let mut copy = state.clone();
@@ -83,12 +83,12 @@ impl Backend for Memory {
         Box::pin(async move { done })
     }
 
-    fn read<T: Send + 'static>(&self, _: Whose, job: TxJob<Tables, T>) -> Answer<'_, T> {
+    fn read<T: Send + 'static>(&self, _: Whose, job: TxJob<Tables, T>) -> BoxFuture<'_, StoreResult<T>> {
         let mut copy = self.state.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Box::pin(async move { finish(job(&mut copy)) })
     }
 
-    fn copy_to(&self, path: &Path) -> Answer<'_, ()> {
+    fn copy_to(&self, path: &Path) -> BoxFuture<'_, StoreResult<()>> {
         let path = path.to_path_buf();
         Box::pin(async move {
             let tables = self.read(Whose::All, Box::new(|rows| Box::pin(copy::read(rows)))).await?;

@@ -36,7 +36,7 @@ pub(crate) struct Packed {
 impl Packed {
     /// Bytes as a blob of a tenant, with one reference.
     pub(crate) fn blob(&mut self, tenant: &Tenant, hash: Link, bytes: &[u8]) -> Blob {
-        // The same bytes may stand twice in one commit; the second time they are compressed again.
+        // The same bytes may appear twice in one commit; the second time they are compressed again.
         let packed = self.blobs.remove(&hash).unwrap_or_else(|| deflate(bytes, level(bytes)));
         Blob { tenant: tenant.clone(), hash, size: bytes.len() as u64, bytes: packed, refs: 1 }
     }

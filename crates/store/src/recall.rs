@@ -251,7 +251,7 @@ pub async fn resolve(store: &dyn Store, tenant: &Tenant, handle: &Handle) -> Res
 
 /// The tail that handles of a conversation show.
 pub fn tail_of(id: &ConversationId) -> Result<Tail, StoreError> {
-    Tail::of(id.as_str()).ok_or_else(|| StoreError::damaged("a conversation has an id that is none"))
+    Tail::of(id.as_str()).ok_or_else(|| StoreError::damaged("the id of a conversation cannot be read"))
 }
 
 async fn search(

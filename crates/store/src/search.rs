@@ -156,7 +156,7 @@ impl Cursor {
     }
 
     pub(crate) fn bad() -> StoreError {
-        StoreError::new(ErrorKind::BadArgument, "this is no cursor of this list")
+        StoreError::new(ErrorKind::BadArgument, "this is not a cursor of this list")
     }
 
     /// The text to give back.

@@ -1,4 +1,4 @@
-//! The one trait: what every store does, whatever database is behind it.
+//! What every store does, whatever database is behind it: records, runs and keys.
 
 use std::future::Future;
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::engine::fork::{Branch, Continued};
 use crate::engine::prune::KeptBody;
 use crate::engine::verify::Verified;
 use crate::entry::{Appended, Expected, NewEntry, StoredEntry};
-use crate::error::{ErrorKind, StoreError};
+use crate::error::{ErrorKind, StoreError, StoreResult};
 use crate::id::{ConversationId, Recipient, Tenant};
 use crate::recall::{Deadline, Here};
 use crate::run::{Alias, Evaluation, Event, Key, KeyUse, Lease, Run, Sent, Span, Step};
@@ -28,31 +28,28 @@ use crate::size::Sizes;
 use crate::status::RunStatus;
 use crate::tx::{Committed, Tx};
 
-/// An answer that is on its way. Dropping it does not undo what was asked for.
-pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+/// A future behind a pointer, as traits that are used as objects return it. Dropping it does not undo what was asked for.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Durable records.
-///
-/// The methods are async because a durable write waits for a disk or a network, and one process has many writers that
-/// should wait together: the embedded store commits all who wait with one sync. No runtime is assumed, except by
-/// PostgreSQL, whose connections live on tokio. Callers without a runtime use `block_on` of any.
+/// Conversations and what was said in them.
 ///
 /// Everything named by an id is looked up inside the tenant; what belongs to another is not found. Times are the caller's.
-pub trait Store: Send + Sync {
-    /// Where it is, without passwords.
-    fn describe(&self) -> String;
-
+pub trait Records: Send + Sync {
     /// Writes all of a commit or nothing, and answers once it is durable.
-    fn commit(&self, tx: Tx) -> Answer<'_, Committed>;
+    fn commit(&self, tx: Tx) -> BoxFuture<'_, StoreResult<Committed>>;
 
     /// A conversation.
-    fn conversation(&self, tenant: &Tenant, id: &ConversationId) -> Answer<'_, Conversation>;
+    fn conversation(&self, tenant: &Tenant, id: &ConversationId) -> BoxFuture<'_, StoreResult<Conversation>>;
 
     /// The current conversation of a recipient, if there is one.
-    fn current(&self, tenant: &Tenant, recipient: &Recipient) -> Answer<'_, Option<Conversation>>;
+    fn current(
+        &self,
+        tenant: &Tenant,
+        recipient: &Recipient,
+    ) -> BoxFuture<'_, StoreResult<Option<Conversation>>>;
 
     /// A page of conversations, written last first. All tenants if none is named.
-    fn list(&self, tenant: Option<&Tenant>, what: Listing) -> Answer<'_, Page>;
+    fn list(&self, tenant: Option<&Tenant>, what: Listing) -> BoxFuture<'_, StoreResult<Page>>;
 
     /// The places of a record from a position on, below another.
     fn entries(
@@ -61,16 +58,30 @@ pub trait Store: Send + Sync {
         id: &ConversationId,
         from: u64,
         below: u64,
-    ) -> Answer<'_, Vec<StoredEntry>>;
+    ) -> BoxFuture<'_, StoreResult<Vec<StoredEntry>>>;
 
     /// The record, or what it was below a position.
-    fn record(&self, tenant: &Tenant, id: &ConversationId, below: Option<u64>) -> Answer<'_, Record>;
+    fn record(
+        &self,
+        tenant: &Tenant,
+        id: &ConversationId,
+        below: Option<u64>,
+    ) -> BoxFuture<'_, StoreResult<Record>>;
 
     /// The lead, the last `turns` turns that no summary stands for, and the summary.
-    fn recent(&self, tenant: &Tenant, id: &ConversationId, turns: usize) -> Answer<'_, Recent>;
+    fn recent(
+        &self,
+        tenant: &Tenant,
+        id: &ConversationId,
+        turns: usize,
+    ) -> BoxFuture<'_, StoreResult<Recent>>;
 
     /// Calls that wait for a result, oldest first.
-    fn pending_calls(&self, tenant: &Tenant, id: &ConversationId) -> Answer<'_, Vec<PendingCall>>;
+    fn pending_calls(
+        &self,
+        tenant: &Tenant,
+        id: &ConversationId,
+    ) -> BoxFuture<'_, StoreResult<Vec<PendingCall>>>;
 
     /// What a query finds.
     fn search(
@@ -80,10 +91,14 @@ pub trait Store: Send + Sync {
         filter: Filter,
         limit: usize,
         after: Option<Cursor>,
-    ) -> Answer<'_, Hits>;
+    ) -> BoxFuture<'_, StoreResult<Hits>>;
 
     /// The conversations whose ids end with the tail of a handle: one, or more after imports.
-    fn conversations_ending(&self, tenant: &Tenant, tail: &Tail) -> Answer<'_, Vec<Conversation>>;
+    fn conversations_ending(
+        &self,
+        tenant: &Tenant,
+        tail: &Tail,
+    ) -> BoxFuture<'_, StoreResult<Vec<Conversation>>>;
 
     /// Places of a record, each with the tool whose result it is.
     fn places_with_tools(
@@ -92,7 +107,7 @@ pub trait Store: Send + Sync {
         id: &ConversationId,
         from: u64,
         below: u64,
-    ) -> Answer<'_, Vec<FoundPlace>>;
+    ) -> BoxFuture<'_, StoreResult<Vec<FoundPlace>>>;
 
     /// What the recall tool `search` finds. None if the scope means nothing where the caller is.
     fn find_for_recall(
@@ -101,13 +116,18 @@ pub trait Store: Send + Sync {
         here: &Here,
         request: &SearchRequest,
         deadline: &Deadline,
-    ) -> Answer<'_, Option<FoundHits>>;
+    ) -> BoxFuture<'_, StoreResult<Option<FoundHits>>>;
 
     /// The session that a client calls by this id, the newest if several callers do.
-    fn session_called(&self, tenant: &Tenant, client_id: &str) -> Answer<'_, Option<Session>>;
+    fn session_called(&self, tenant: &Tenant, client_id: &str)
+    -> BoxFuture<'_, StoreResult<Option<Session>>>;
 
     /// The conversation of a project that was written last; of any project if none is named.
-    fn newest_in_project(&self, tenant: &Tenant, project: Option<&str>) -> Answer<'_, Option<Conversation>>;
+    fn newest_in_project(
+        &self,
+        tenant: &Tenant,
+        project: Option<&str>,
+    ) -> BoxFuture<'_, StoreResult<Option<Conversation>>>;
 
     /// The longest stored prefix of a list of messages, by its [chain](scrollback_core::prefixes), among the conversations
     /// of one scope. Of several, the one that was not continued yet; of those the one written last.
@@ -116,7 +136,7 @@ pub trait Store: Send + Sync {
         tenant: &Tenant,
         scope: &MatchScope,
         hashes: Vec<Link>,
-    ) -> Answer<'_, Option<Continued>>;
+    ) -> BoxFuture<'_, StoreResult<Option<Continued>>>;
 
     /// The same among the conversations of one session, whatever their scope.
     fn find_in_session(
@@ -124,7 +144,7 @@ pub trait Store: Send + Sync {
         tenant: &Tenant,
         session: &SessionId,
         hashes: Vec<Link>,
-    ) -> Answer<'_, Option<Continued>>;
+    ) -> BoxFuture<'_, StoreResult<Option<Continued>>>;
 
     /// The conversations of a session that were written last, at most so many.
     fn session_conversations(
@@ -132,7 +152,7 @@ pub trait Store: Send + Sync {
         tenant: &Tenant,
         session: &SessionId,
         limit: usize,
-    ) -> Answer<'_, Vec<Conversation>>;
+    ) -> BoxFuture<'_, StoreResult<Vec<Conversation>>>;
 
     /// The session that a client named by an id of its own, if this caller has begun it.
     fn session(
@@ -141,16 +161,20 @@ pub trait Store: Send + Sync {
         caller: &str,
         client: &str,
         client_id: &str,
-    ) -> Answer<'_, Option<Session>>;
+    ) -> BoxFuture<'_, StoreResult<Option<Session>>>;
 
     /// The session of that id that a client named; none if no client named it.
-    fn named_session(&self, tenant: &Tenant, id: &SessionId) -> Answer<'_, Option<Session>>;
+    fn named_session(&self, tenant: &Tenant, id: &SessionId) -> BoxFuture<'_, StoreResult<Option<Session>>>;
 
     /// A session with its conversations.
-    fn session_tree(&self, tenant: &Tenant, id: &SessionId) -> Answer<'_, SessionTree>;
+    fn session_tree(&self, tenant: &Tenant, id: &SessionId) -> BoxFuture<'_, StoreResult<SessionTree>>;
 
     /// A page of sessions, written last first. All tenants if none is named.
-    fn sessions(&self, tenant: Option<&Tenant>, what: SessionListing) -> Answer<'_, SessionPage>;
+    fn sessions(
+        &self,
+        tenant: Option<&Tenant>,
+        what: SessionListing,
+    ) -> BoxFuture<'_, StoreResult<SessionPage>>;
 
     /// Forks a conversation: what lies below `at` is shared, what comes is its own. Nothing is copied.
     fn fork(
@@ -160,7 +184,7 @@ pub trait Store: Send + Sync {
         at: u64,
         id: ConversationId,
         now: Time,
-    ) -> Answer<'_, Conversation>;
+    ) -> BoxFuture<'_, StoreResult<Conversation>>;
 
     /// Makes a fork at `at` the current conversation of a recipient; the old one stays.
     fn rewind(
@@ -170,10 +194,10 @@ pub trait Store: Send + Sync {
         at: u64,
         id: ConversationId,
         now: Time,
-    ) -> Answer<'_, Conversation>;
+    ) -> BoxFuture<'_, StoreResult<Conversation>>;
 
     /// The tree of forks a conversation is part of, its root first.
-    fn branches(&self, tenant: &Tenant, id: &ConversationId) -> Answer<'_, Vec<Branch>>;
+    fn branches(&self, tenant: &Tenant, id: &ConversationId) -> BoxFuture<'_, StoreResult<Vec<Branch>>>;
 
     /// Erases what was said. Places, hashes and links stay.
     fn erase(
@@ -183,111 +207,21 @@ pub trait Store: Send + Sync {
         what: Erase,
         reason: &str,
         now: Time,
-    ) -> Answer<'_, ErasedCount>;
+    ) -> BoxFuture<'_, StoreResult<ErasedCount>>;
 
     /// Checks that a conversation says what was written.
-    fn verify(&self, tenant: &Tenant, id: &ConversationId) -> Answer<'_, Verified>;
-
-    /// Examines the whole store: every page and index, every row that belongs to no single conversation. Together with
-    /// [`verify`](Store::verify) of all conversations nothing that is stored is left out.
-    fn examine(&self) -> Answer<'_, Examined> {
-        Box::pin(async { Ok(Examined::default()) })
-    }
+    fn verify(&self, tenant: &Tenant, id: &ConversationId) -> BoxFuture<'_, StoreResult<Verified>>;
 
     /// Writes anew what is derived from the entries of a conversation; how many rows changed.
-    fn reindex(&self, tenant: &Tenant, id: &ConversationId) -> Answer<'_, u64>;
+    fn reindex(&self, tenant: &Tenant, id: &ConversationId) -> BoxFuture<'_, StoreResult<u64>>;
 
     /// What a foreign id means.
-    fn alias(&self, tenant: &Tenant, source: &str, source_id: &str) -> Answer<'_, Option<Alias>>;
-
-    /// Takes or renews a lease until `until`. Another holder's lease is an error until it ends or its holder is among the dead.
-    fn lease(
+    fn alias(
         &self,
         tenant: &Tenant,
-        what: Leased,
-        lease: Lease,
-        dead: Vec<String>,
-        now: Time,
-    ) -> Answer<'_, ()>;
-
-    /// Gives a lease back.
-    fn release(&self, tenant: &Tenant, what: Leased, holder: &str, now: Time) -> Answer<'_, ()>;
-
-    /// An evaluation.
-    fn evaluation(&self, tenant: &Tenant, id: Uuid) -> Answer<'_, Option<Evaluation>>;
-
-    /// The evaluations of a conversation, newest first.
-    fn evaluations(&self, tenant: &Tenant, id: &ConversationId) -> Answer<'_, Vec<Evaluation>>;
-
-    /// The runs whose id begins so, newest first; all of them for an empty text.
-    fn runs(&self, tenant: &Tenant, prefix: &str, limit: usize) -> Answer<'_, Vec<Run>>;
-
-    /// The steps of a run, by key.
-    fn steps(&self, tenant: &Tenant, run: &str) -> Answer<'_, Vec<Step>>;
-
-    /// The spans of a run, as they began.
-    fn spans(&self, tenant: &Tenant, run: &str) -> Answer<'_, Vec<Span>>;
-
-    /// The events of a run from a number on.
-    fn events(&self, tenant: &Tenant, run: &str, from: u64) -> Answer<'_, Vec<Event>>;
-
-    /// A page of runs, those that began last first.
-    fn run_page(&self, tenant: &Tenant, what: RunListing) -> Answer<'_, RunPage>;
-
-    /// The model calls of a conversation, as they were made, with what was sent and what came back.
-    fn sent(&self, tenant: &Tenant, id: &ConversationId) -> Answer<'_, Vec<Sent>>;
-
-    /// A page of model calls, newest first, without what was sent and what came back.
-    fn calls(&self, tenant: &Tenant, what: CallListing) -> Answer<'_, CallPage>;
-
-    /// A model call, with what was sent and what came back.
-    fn call(&self, tenant: &Tenant, id: &str) -> Answer<'_, Sent>;
-
-    /// The newest model calls of a tenant that asked this model, newest first, without what was sent and what came back.
-    fn recent_calls(&self, tenant: &Tenant, model: &str, limit: usize) -> Answer<'_, Vec<Sent>>;
-
-    /// The holders of model calls with the status `sent`, of all tenants, each once.
-    fn call_holders(&self) -> Answer<'_, Vec<String>>;
-
-    /// Gives up model calls with the status `sent`, of all tenants: those of these holders, and those that began before
-    /// `before`. Their status becomes `lost`, and they ended at `now`. Answers how many those were.
-    fn lose_calls(&self, holders: Vec<String>, before: Time, now: Time) -> Answer<'_, u64>;
-
-    /// Writes a key of the server, in place of one with that name.
-    fn put_key(&self, key: Key) -> Answer<'_, ()>;
-
-    /// The keys of the server.
-    fn keys(&self) -> Answer<'_, Vec<Key>>;
-
-    /// Adds to what keys were used for, and says how much that is now; what others add meanwhile is counted too.
-    fn charge(&self, uses: Vec<KeyUse>) -> Answer<'_, Vec<KeyUse>>;
-
-    /// The random secret of this store: the proposed one if it has none yet. All servers on the store share it.
-    fn secret(&self, proposed: String) -> Answer<'_, String>;
-
-    /// Writes a row, and answers once it is durable: whether the store takes writes.
-    fn heartbeat(&self, now: Time) -> Answer<'_, ()>;
-
-    /// Why the database does not hold this program to the rows of one tenant, if it does not.
-    fn missing_wall(&self) -> Answer<'_, Option<String>>;
-    /// Calls whose bodies are kept and that began before a moment, the oldest first. All tenants' if none is named.
-    fn oldest_bodies(&self, tenant: Option<&Tenant>, before: Time, most: usize) -> Answer<'_, Vec<KeptBody>>;
-
-    /// Lets go of the bodies of calls: what was sent and answered. That they were made stays. How many had bodies.
-    fn empty_bodies(&self, calls: Vec<KeptBody>) -> Answer<'_, u64>;
-
-    /// Bytes by kind. Looks at everything, so not to be asked often.
-    fn sizes(&self) -> Answer<'_, Sizes>;
-
-    /// Bytes in use; quick.
-    fn used(&self) -> Answer<'_, u64>;
-
-    /// Gives some free pages back to the file system, and says how many more could be given back.
-    fn shrink(&self, pages: u64) -> Answer<'_, u64>;
-
-    /// Copies the whole store into a new SQLite file, as it is at one moment, while writers go on. Opening the copy is
-    /// restoring it.
-    fn backup(&self, to: &Path) -> Answer<'_, ()>;
+        source: &str,
+        source_id: &str,
+    ) -> BoxFuture<'_, StoreResult<Option<Alias>>>;
 
     /// Writes a stored conversation as it is, links and all, into an empty place, and the session it belongs to where that
     /// is not there yet. For imports of our own form.
@@ -296,7 +230,139 @@ pub trait Store: Send + Sync {
         conversation: Conversation,
         session: Option<Session>,
         places: Vec<StoredEntry>,
-    ) -> Answer<'_, ()>;
+    ) -> BoxFuture<'_, StoreResult<()>>;
+}
+
+/// Work on conversations: runs with their steps, evaluations, model calls, and the leases that keep two processes apart.
+pub trait RunRecords: Send + Sync {
+    /// Takes or renews a lease until `until`. Another holder's lease is an error until it ends or its holder is among the dead.
+    fn lease(
+        &self,
+        tenant: &Tenant,
+        what: Leased,
+        lease: Lease,
+        dead: Vec<String>,
+        now: Time,
+    ) -> BoxFuture<'_, StoreResult<()>>;
+
+    /// Gives a lease back.
+    fn release(
+        &self,
+        tenant: &Tenant,
+        what: Leased,
+        holder: &str,
+        now: Time,
+    ) -> BoxFuture<'_, StoreResult<()>>;
+
+    /// An evaluation.
+    fn evaluation(&self, tenant: &Tenant, id: Uuid) -> BoxFuture<'_, StoreResult<Option<Evaluation>>>;
+
+    /// The evaluations of a conversation, newest first.
+    fn evaluations(
+        &self,
+        tenant: &Tenant,
+        id: &ConversationId,
+    ) -> BoxFuture<'_, StoreResult<Vec<Evaluation>>>;
+
+    /// The runs whose id begins so, newest first; all of them for an empty text.
+    fn runs(&self, tenant: &Tenant, prefix: &str, limit: usize) -> BoxFuture<'_, StoreResult<Vec<Run>>>;
+
+    /// The steps of a run, by key.
+    fn steps(&self, tenant: &Tenant, run: &str) -> BoxFuture<'_, StoreResult<Vec<Step>>>;
+
+    /// The spans of a run, as they began.
+    fn spans(&self, tenant: &Tenant, run: &str) -> BoxFuture<'_, StoreResult<Vec<Span>>>;
+
+    /// The events of a run from a number on.
+    fn events(&self, tenant: &Tenant, run: &str, from: u64) -> BoxFuture<'_, StoreResult<Vec<Event>>>;
+
+    /// A page of runs, those that began last first.
+    fn run_page(&self, tenant: &Tenant, what: RunListing) -> BoxFuture<'_, StoreResult<RunPage>>;
+
+    /// The model calls of a conversation, as they were made, with what was sent and what came back.
+    fn sent(&self, tenant: &Tenant, id: &ConversationId) -> BoxFuture<'_, StoreResult<Vec<Sent>>>;
+
+    /// A page of model calls, newest first, without what was sent and what came back.
+    fn calls(&self, tenant: &Tenant, what: CallListing) -> BoxFuture<'_, StoreResult<CallPage>>;
+
+    /// A model call, with what was sent and what came back.
+    fn call(&self, tenant: &Tenant, id: &str) -> BoxFuture<'_, StoreResult<Sent>>;
+
+    /// The newest model calls of a tenant that asked this model, newest first, without what was sent and what came back.
+    fn recent_calls(
+        &self,
+        tenant: &Tenant,
+        model: &str,
+        limit: usize,
+    ) -> BoxFuture<'_, StoreResult<Vec<Sent>>>;
+
+    /// The holders of model calls with the status `sent`, of all tenants, each once.
+    fn call_holders(&self) -> BoxFuture<'_, StoreResult<Vec<String>>>;
+
+    /// Gives up model calls with the status `sent`, of all tenants: those of these holders, and those that began before
+    /// `before`. Their status becomes `lost`, and they ended at `now`. Answers how many those were.
+    fn lose_calls(&self, holders: Vec<String>, before: Time, now: Time) -> BoxFuture<'_, StoreResult<u64>>;
+
+    /// Calls whose bodies are kept and that began before a moment, the oldest first. All tenants' if none is named.
+    fn oldest_bodies(
+        &self,
+        tenant: Option<&Tenant>,
+        before: Time,
+        most: usize,
+    ) -> BoxFuture<'_, StoreResult<Vec<KeptBody>>>;
+
+    /// Lets go of the bodies of calls: what was sent and answered. That they were made stays. How many had bodies.
+    fn empty_bodies(&self, calls: Vec<KeptBody>) -> BoxFuture<'_, StoreResult<u64>>;
+}
+
+/// API keys of the server, what they were used for, and the secret that signs sessions of the lens. They belong to no tenant.
+pub trait ApiKeys: Send + Sync {
+    /// Writes a key of the server, in place of one with that name.
+    fn put_key(&self, key: Key) -> BoxFuture<'_, StoreResult<()>>;
+
+    /// The keys of the server.
+    fn keys(&self) -> BoxFuture<'_, StoreResult<Vec<Key>>>;
+
+    /// Adds to what keys were used for, and says how much that is now; what others add meanwhile is counted too.
+    fn charge(&self, uses: Vec<KeyUse>) -> BoxFuture<'_, StoreResult<Vec<KeyUse>>>;
+
+    /// The random secret of this store: the proposed one if it has none yet. All servers on the store share it.
+    fn secret(&self, proposed: String) -> BoxFuture<'_, StoreResult<String>>;
+}
+
+/// A durable store: records, runs and keys in one database.
+///
+/// The methods are async because a durable write waits for a disk or a network, and one process has many writers that
+/// should wait together: the embedded store commits all who wait with one sync. No runtime is assumed, except by
+/// PostgreSQL, whose connections live on tokio. Callers without a runtime use `block_on` of any.
+pub trait Store: Records + RunRecords + ApiKeys {
+    /// Where it is, without passwords.
+    fn describe(&self) -> String;
+
+    /// Examines the whole store: every page and index, every row that belongs to no single conversation. Together with
+    /// [`verify`](Records::verify) of all conversations nothing that is stored is left out.
+    fn examine(&self) -> BoxFuture<'_, StoreResult<Examined>> {
+        Box::pin(async { Ok(Examined::default()) })
+    }
+
+    /// Writes a row, and answers once it is durable: whether the store takes writes.
+    fn heartbeat(&self, now: Time) -> BoxFuture<'_, StoreResult<()>>;
+
+    /// Why the database does not hold this program to the rows of one tenant, if it does not.
+    fn missing_wall(&self) -> BoxFuture<'_, StoreResult<Option<String>>>;
+
+    /// Bytes by kind. Looks at everything, so not to be asked often.
+    fn sizes(&self) -> BoxFuture<'_, StoreResult<Sizes>>;
+
+    /// Bytes in use; quick.
+    fn used(&self) -> BoxFuture<'_, StoreResult<u64>>;
+
+    /// Gives some free pages back to the file system, and says how many more could be given back.
+    fn shrink(&self, pages: u64) -> BoxFuture<'_, StoreResult<u64>>;
+
+    /// Copies the whole store into a new SQLite file, as it is at one moment, while writers go on. Opening the copy is
+    /// restoring it.
+    fn backup(&self, to: &Path) -> BoxFuture<'_, StoreResult<()>>;
 }
 
 /// Which conversations to list.
@@ -397,47 +463,52 @@ pub struct Summary {
     pub text: String,
 }
 
-impl dyn Store + '_ {
+/// Conveniences over [`Records::commit`], on every store.
+pub trait RecordsExt: Records {
     /// Builds a commit and writes it: all of it or nothing.
-    pub async fn write(
+    fn write(
         &self,
         tenant: &Tenant,
         at: Time,
         build: impl FnOnce(&mut Tx),
-    ) -> Result<Committed, StoreError> {
+    ) -> BoxFuture<'_, StoreResult<Committed>> {
         let mut tx = Tx::new(tenant, at);
         build(&mut tx);
-        self.commit(tx).await
+        self.commit(tx)
     }
 
     /// Appends to a conversation.
-    pub async fn append(
+    fn append(
         &self,
         tenant: &Tenant,
         at: Time,
         conversation: &ConversationId,
         expected: Expected,
         entries: Vec<NewEntry>,
-    ) -> Result<Appended, StoreError> {
+    ) -> BoxFuture<'_, StoreResult<Appended>> {
         let mut tx = Tx::new(tenant, at);
         tx.append(conversation, expected, entries);
-        only(self.commit(tx).await?)
+        let committed = self.commit(tx);
+        Box::pin(async move { only(committed.await?) })
     }
 
     /// Appends to the current conversation of a recipient.
-    pub async fn append_for(
+    fn append_for(
         &self,
         tenant: &Tenant,
         at: Time,
         recipient: &Recipient,
         expected: Expected,
         entries: Vec<NewEntry>,
-    ) -> Result<Appended, StoreError> {
+    ) -> BoxFuture<'_, StoreResult<Appended>> {
         let mut tx = Tx::new(tenant, at);
         tx.append_for(recipient, expected, entries);
-        only(self.commit(tx).await?)
+        let committed = self.commit(tx);
+        Box::pin(async move { only(committed.await?) })
     }
 }
+
+impl<R: Records + ?Sized> RecordsExt for R {}
 
 fn only(committed: Committed) -> Result<Appended, StoreError> {
     let one = committed.appended.into_iter().next();

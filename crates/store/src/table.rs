@@ -74,7 +74,7 @@ impl Cells {
     }
 
     fn bad(&self, what: &str) -> StoreError {
-        StoreError::damaged(format!("a row of {} holds something that is no {what}", self.table))
+        StoreError::damaged(format!("a row of {} holds something that is not a {what}", self.table))
     }
 
     /// A text; none if the column is null. A number that stands where a text should is shown as one.

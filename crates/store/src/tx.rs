@@ -13,7 +13,7 @@ use crate::session::{ConversationKind, MatchScope, Session, SessionId};
 
 /// Everything one commit writes.
 ///
-/// Nothing happens while it is built; [`Store::commit`](crate::Store::commit) writes all of it or nothing.
+/// Nothing happens while it is built; [`Records::commit`](crate::Records::commit) writes all of it or nothing.
 #[derive(Clone, Debug)]
 pub struct Tx {
     pub(crate) tenant: Tenant,

@@ -7,8 +7,8 @@ use crate::support::{before_parts, block_on};
 use rusqlite::Connection;
 use scrollback_core::{Entry, Role, Time};
 use scrollback_store::{
-    Access, ConversationId, Erase, Expected, Filter, NewConversation, NewEntry, Options, Query, Sqlite,
-    Store, Tenant,
+    Access, ConversationId, Erase, Expected, Filter, NewConversation, NewEntry, Options, Query, Records,
+    RecordsExt, Sqlite, Store, Tenant,
 };
 
 async fn begin(store: &dyn Store) -> ConversationId {

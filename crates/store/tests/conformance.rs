@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::support::{Server, block_on};
 use scrollback_core::{Entry, Role, Time};
 use scrollback_store::{
-    ConversationId, ErrorKind, Expected, Memory, NewConversation, NewEntry, Postgres, Sqlite, Store, Tenant,
-    conformance, open,
+    ConversationId, ErrorKind, Expected, Memory, NewConversation, NewEntry, Postgres, RecordsExt, Sqlite,
+    Store, Tenant, conformance, open,
 };
 
 /// Runs every case; all that fail are told.

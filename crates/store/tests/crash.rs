@@ -12,7 +12,8 @@ use std::time::Duration;
 use crate::support::{Dice, Server, block_on, victim};
 use scrollback_core::{Entry, Role, Slot, Time};
 use scrollback_store::{
-    ErrorKind, Expected, Listing, NewEntry, Options, Postgres, Recipient, Sqlite, Store, Tenant, hex,
+    ErrorKind, Expected, Listing, NewEntry, Options, Postgres, Recipient, RecordsExt, Sqlite, Store, Tenant,
+    hex,
 };
 
 /// Kills in a test run; the trial sets another number.

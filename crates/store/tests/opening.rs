@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use scrollback_core::{Entry, Role, Time};
 use scrollback_store::{
     Access, ConversationId, ConversationKind, ErrorKind, Expected, NewConversation, NewEntry, Options,
-    Recipient, SessionId, SessionListing, Sqlite, Store, StoreError, Tenant, Url, open,
+    Recipient, Records, RecordsExt, SessionId, SessionListing, Sqlite, Store, StoreError, Tenant, Url, open,
 };
 
 fn kind(path: &Path) -> Option<ErrorKind> {

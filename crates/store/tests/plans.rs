@@ -10,8 +10,8 @@ use scrollback_core::wire::Wire;
 use scrollback_core::{Decision, Entry, Role, Slot, Time, prefixes};
 use scrollback_store::{
     ConversationId, Erase, Expected, Filter, HistorySettings, Listing, MatchScope, Memory, NewConversation,
-    NewEntry, Offline, Postgres, Query, Recipient, Sent, Sqlite, Status, Store, StoreError, Tenant, compact,
-    hex, history,
+    NewEntry, Offline, Postgres, Query, Recipient, RecordsExt, Sent, Sqlite, Status, Store, StoreError,
+    Tenant, compact, hex, history,
 };
 use uuid::Uuid;
 

@@ -8,10 +8,10 @@ use rusqlite::Connection;
 use scrollback_core::recall::{Handle, RecallTool, Tail, exact_text};
 use scrollback_core::replay::{Candidate, Lost, Needs, simulate};
 use scrollback_core::{CurationContext, Entry, Slot, Time, manager, transcript};
-use scrollback_store::export::{ExportReader, LinkCheck, lines};
 use scrollback_store::recall::{Deadline, Here, answer};
+use scrollback_store::transfer::{ExportReader, LinkCheck, lines};
 use scrollback_store::{
-    ConversationId, Expected, NewConversation, NewEntry, Postgres, Sqlite, Store, Tenant,
+    ConversationId, Expected, NewConversation, NewEntry, Postgres, RecordsExt, Sqlite, Store, Tenant,
 };
 use serde_json::{Value, json};
 

@@ -12,7 +12,7 @@ use scrollback_core::wire::Wire;
 use scrollback_core::{Entry, Role, Time};
 use scrollback_store::{
     ConversationId, Erase, ErrorKind, Expected, Memory, NewConversation, NewEntry, Postgres, ProblemKind,
-    Sent, Sqlite, Store, Tenant, open,
+    Records, RecordsExt, RunRecords, Sent, Sqlite, Store, Tenant, open,
 };
 
 fn id() -> ConversationId {

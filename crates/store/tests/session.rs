@@ -6,7 +6,9 @@ use std::fmt::Write;
 use scrollback_core::request::BodyTemplate;
 use scrollback_core::wire::{ParseOptions, Wire};
 use scrollback_core::{Entry, Time, json};
-use scrollback_store::{ConversationId, Expected, NewConversation, NewEntry, Sent, Store, Tenant, Tx};
+use scrollback_store::{
+    ConversationId, Expected, NewConversation, NewEntry, RecordsExt, Sent, Store, Tenant, Tx,
+};
 
 use crate::support::Dice;
 

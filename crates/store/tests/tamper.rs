@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use scrollback_core::{Entry, Role, Slot, Time};
 use scrollback_store::{
     ConversationId, Erase, ErrorKind, Expected, HistorySettings, Listing, NewConversation, NewEntry, Offline,
-    ProblemKind, Sqlite, Store, Tenant, compact,
+    ProblemKind, RecordsExt, Sqlite, Store, Tenant, compact,
 };
 
 /// Bits flipped in a test run; the trial sets another number.

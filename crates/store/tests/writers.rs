@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::support::{Server, block_on};
 use scrollback_core::{Entry, Link, Role, Time};
 use scrollback_store::{
-    ConversationId, Expected, Memory, NewConversation, NewEntry, Postgres, Sqlite, Store, Tenant,
+    ConversationId, Expected, Memory, NewConversation, NewEntry, Postgres, RecordsExt, Sqlite, Store, Tenant,
 };
 
 const WRITERS: usize = 16;

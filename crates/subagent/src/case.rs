@@ -225,7 +225,7 @@ fn function(params: &str, path: &str) -> Result<Value, BadCase> {
             return Ok(value);
         }
     }
-    bad(path, format!("{params:?} are no parameters; write them as [x y]"))
+    bad(path, format!("{params:?} are not parameters; write them as [x y]"))
 }
 
 /// The vectors of several arities, each with a body.
@@ -259,7 +259,7 @@ pub(crate) fn value(text: &str, path: &str) -> Result<Value, BadCase> {
             Some("[...]") => Value::restore(&json!({ "function": "identity" }).to_string())
                 .map_err(|message| BadCase { path: path.into(), message }),
             Some(params) => function(params, path),
-            None => bad(path, format!("{text:?} is no value: {problem}")),
+            None => bad(path, format!("{text:?} is not a value: {problem}")),
         },
     }
 }
@@ -324,7 +324,7 @@ impl<'a> Object<'a> {
         }
         let members = raw.object().map_err(|twice| BadCase {
             path: path.into(),
-            message: format!("the key {twice:?} stands twice"),
+            message: format!("the key {twice:?} appears twice"),
         })?;
         for (name, _) in members.members() {
             if !known.contains(&&**name) {

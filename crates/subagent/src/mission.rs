@@ -81,7 +81,7 @@ impl PromptTemplate {
         })
     }
 
-    /// An error if a placeholder is no parameter of the signature.
+    /// An error if a placeholder is not a parameter of the signature.
     pub fn check(&self, signature: Option<&Signature>) -> Result<(), UnknownPlaceholder> {
         let parameters = signature.map_or(&[][..], |signature| &signature.parameters);
         self.paths().try_for_each(|path| known(path, parameters))
@@ -124,7 +124,7 @@ fn known(path: &[String], parameters: &[(String, Type)]) -> Result<(), UnknownPl
                 (None, false, _) => format!("there are: {}", names.join(", ")),
             };
             return Err(UnknownPlaceholder(format!(
-                "the mission has {{{{{written}}}}}, which is no parameter of the signature; {hint}"
+                "the mission has {{{{{written}}}}}, which is not a parameter of the signature; {hint}"
             )));
         };
         match &type_.base {

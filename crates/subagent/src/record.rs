@@ -227,7 +227,7 @@ pub struct BadTurns(String);
 
 impl fmt::Display for BadTurns {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the record is no mission of a sub-agent: {}", self.0)
+        write!(f, "the record is not a mission of a sub-agent: {}", self.0)
     }
 }
 

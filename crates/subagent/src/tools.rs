@@ -191,7 +191,9 @@ impl Work {
             Some(_) => own.get(&call.name).cloned().zip(serde_json::from_str(&arguments).ok()),
             None => Some(own.resolve(&call.name, &arguments)?).map(|found| (found.tool, found.arguments)),
         };
-        let Some((called, arguments)) = resolved else { return Err("the arguments are no object".into()) };
+        let Some((called, arguments)) = resolved else {
+            return Err("the arguments are not an object".into());
+        };
         let most = called.spec().max_output;
         match attempt(called, Call { id: call.id, arguments }, &*self.host.clock).await {
             ToolOutcome::Failed(why) => Err(why),

@@ -359,7 +359,7 @@ pub fn listen_address(text: &str) -> Result<SocketAddr, String> {
     if let Ok(ip) = named.trim_matches(['[', ']']).parse() {
         return Ok(SocketAddr::new(ip, usual.port()));
     }
-    Err(format!("{text:?} is no address to listen on; write ADDR:PORT, as in {usual}"))
+    Err(format!("{text:?} is not an address to listen on; write ADDR:PORT, as in {usual}"))
 }
 
 /// The port where nothing else is said.

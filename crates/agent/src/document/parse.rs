@@ -16,7 +16,7 @@ const MAX_ALIASED: usize = 10_000;
 pub struct ParsedDocument {
     /// The one value, as far as it could be read; none if the grammar was broken.
     pub root: Option<Node>,
-    /// What is wrong, in the order of the text. Of keys that stand twice, the first counts.
+    /// What is wrong, in the order of the text. Of keys that appear twice, the first counts.
     pub problems: Vec<DocumentProblem>,
 }
 
@@ -28,7 +28,7 @@ pub struct ParsedDocument {
 /// assert_eq!(node.get("name").and_then(|name| name.as_text()), Some("travel"));
 /// assert_eq!(node.get("tools").map(|tools| tools.at.line), Some(2));
 /// let problem = parse("a: 1\na: 2\n").unwrap_err();
-/// assert_eq!(problem.to_string(), "2:1: a: stands twice; remove one");
+/// assert_eq!(problem.to_string(), "2:1: a: appears twice; remove one");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn parse(text: &str) -> Result<Node, DocumentProblem> {
@@ -92,7 +92,7 @@ struct OpenMap {
 
 enum Expecting {
     Key(NodeKey),
-    /// A name that stands twice: its value is read and left out.
+    /// A name that appears twice: its value is read and left out.
     Again,
 }
 
@@ -171,7 +171,7 @@ impl Builder {
                     } else {
                         map.waiting = Some(Expecting::Again);
                         let path = self.path(&key.name);
-                        let message = "stands twice; remove one";
+                        let message = "appears twice; remove one";
                         self.problems.push(DocumentProblem::new(code::DUPLICATE_KEY, path, key.at, message));
                     }
                 }

@@ -34,7 +34,7 @@ impl HttpTool {
     /// A tool of a request; what is wrong with it otherwise.
     pub fn new(spec: Spec, call: &HttpCall) -> Result<Self, String> {
         let method = Method::from_bytes(call.method.as_bytes())
-            .map_err(|_| format!("{:?} is no HTTP method", call.method))?;
+            .map_err(|_| format!("{:?} is not an HTTP method", call.method))?;
         let url = safe_url(&call.url.replace(['{', '}'], ""))?;
         if call.url.split('/').nth(2).is_some_and(|host| host.contains('{')) {
             return Err("arguments must not decide the host".into());

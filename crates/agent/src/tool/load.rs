@@ -229,7 +229,7 @@ fn check_input(fields: &mut Fields<'_, '_>, input: Option<&str>, signature: Opti
         fields.problem(
             "input",
             format!(
-                "{input:?} is no parameter of the signature; there are: {}",
+                "{input:?} is not a parameter of the signature; there are: {}",
                 signature.parameters.join(", ")
             ),
         );
@@ -242,10 +242,10 @@ fn check_written(fields: &mut Fields<'_, '_>, item: &Node, source: &str) {
         fields.problem_of(
             code::CONFLICTING_KEYS,
             "signature",
-            "the agent's file has the signature; leave it away",
+            "the agent's file has the signature; leave it out",
         );
     }
-    for (key, instead) in [("parameters", "write a `signature`"), ("max_output", "leave it away")] {
+    for (key, instead) in [("parameters", "write a `signature`"), ("max_output", "leave it out")] {
         if item.get(key).is_some() {
             let message = format!("says nothing about `{source}`; {instead}");
             fields.problem_of(code::CONFLICTING_KEYS, key, message);
@@ -272,7 +272,9 @@ fn source(
     let known = place.sources.join(", ");
     match given.as_slice() {
         [one] if place.sources.contains(one) => Some(one),
-        [one] => problem(code::UNKNOWN_KEY, format!("`{one}` is no source of tools here; there are {known}")),
+        [one] => {
+            problem(code::UNKNOWN_KEY, format!("`{one}` is not a source of tools here; there are {known}"))
+        }
         [] => {
             let mut keys = item.as_map().unwrap_or_default().iter();
             let near = keys.find_map(|(key, _)| nearest(&key.name, place.sources.iter().copied()));
@@ -303,7 +305,7 @@ fn spec(
             Ok(_) if schema.is_object() => spec.parameters = schema,
             Ok(_) => fields.problem_of(code::BAD_SCHEMA, "parameters", "must be a JSON Schema, as a map"),
             Err(error) => {
-                fields.problem_of(code::BAD_SCHEMA, "parameters", format!("is no JSON Schema: {error}"));
+                fields.problem_of(code::BAD_SCHEMA, "parameters", format!("is not a JSON Schema: {error}"));
             }
         }
     }
@@ -384,7 +386,7 @@ fn headers(fields: &mut Fields<'_, '_>, place: &ToolScope) -> Vec<(String, Strin
                 && SECRET_HEADERS.iter().any(|secret| key.name.eq_ignore_ascii_case(secret)) =>
             {
                 let message =
-                    format!("{}: secrets do not stand in files; name a variable: `env:NAME`", key.name);
+                    format!("{}: secrets do not belong in files; name a variable: `env:NAME`", key.name);
                 fields.problem("headers", message);
                 continue;
             }

@@ -155,7 +155,7 @@ impl Toolbox {
         }
         let schema = match jsonschema::validator_for(&spec.parameters) {
             Ok(schema) => schema,
-            Err(error) => return bad(format!("its parameters are no JSON Schema: {error}")),
+            Err(error) => return bad(format!("its parameters are not a JSON Schema: {error}")),
         };
         let name = spec.name.clone();
         self.schemas.insert(name.clone(), Arc::new(schema));
@@ -202,7 +202,9 @@ impl Toolbox {
                 return Err(format!("the arguments do not fit the tool: {}", wrong.join("; ")));
             }
         }
-        let Value::Object(arguments) = arguments else { return Err("the arguments are no object".into()) };
+        let Value::Object(arguments) = arguments else {
+            return Err("the arguments are not an object".into());
+        };
         Ok(Resolved { tool: Arc::clone(tool), arguments })
     }
 }

@@ -248,7 +248,7 @@ async fn resume(session: &AgentSession, answer: Option<&str>) -> Result<SessionR
     session.resume(answer).await.map_err(|error: CannotResume| match error.kind() {
         CannotResumeKind::AnswerMissing => usage("a question is open; give its answer with --input"),
         CannotResumeKind::NoQuestion => {
-            usage("no question is open; leave --input away to go on, or --resume away to ask something new")
+            usage("no question is open; omit --input to go on, or omit --resume to ask something new")
         }
         _ => Failure::new(FAILED, error.code(), error.to_string()),
     })

@@ -196,7 +196,7 @@ pub(crate) struct MoreArgs {
 }
 
 fn dollars(text: &str) -> Result<f64, String> {
-    let number: f64 = text.parse().map_err(|_| "it is no number of dollars".to_string())?;
+    let number: f64 = text.parse().map_err(|_| "it is not an amount in dollars".to_string())?;
     if number.is_finite() && number > 0.0 { Ok(number) } else { Err("it must be above 0".into()) }
 }
 

@@ -39,7 +39,7 @@ pub(super) fn env(given: &GivenArgs) -> Result<Env, Failure> {
     }
     if let Some(text) = &given.now {
         let Some(moment) = Instant::parse(text) else {
-            let message = format!("--now {text:?} is no moment; expected one like 2024-01-15T10:00:00Z");
+            let message = format!("--now {text:?} is not a time; expected one like 2024-01-15T10:00:00Z");
             return Err(Failure::new(USAGE, "usage", message));
         };
         env = env.now(moment.epoch_ms());

@@ -10,7 +10,7 @@ use scrollback_agent::telemetry::Telemetry;
 use scrollback_core::redact::Redactor;
 use scrollback_flow::QuotaLimits;
 use scrollback_flow::driver::{self, Engine, RefusedKind, Resume, RunReport};
-use scrollback_server::runs::{AnswerFuture, AnswerRefused, PersonAnswer, Runs};
+use scrollback_server::runs::{AnswerRefused, PersonAnswer, Runs};
 use scrollback_store::{RunStatus, Store, Tenant};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
@@ -88,7 +88,9 @@ impl Flows {
                 Ok(Ok(outcome)) => {
                     return outcome.map(|report: RunReport| report.status).map_err(|why| refused(&why));
                 }
-                Ok(Err(_)) => return Err(AnswerRefused::NotWaiting("the run ended without a word".into())),
+                Ok(Err(_)) => {
+                    return Err(AnswerRefused::NotWaiting("the run ended without an output".into()));
+                }
                 Err(_) => {}
             }
             let rows = self.store.runs(&tenant, &run, 1).await.unwrap_or_default();
@@ -100,7 +102,10 @@ impl Flows {
 }
 
 impl Runs for Flows {
-    fn answer(&self, answer: PersonAnswer) -> AnswerFuture<'_> {
+    fn answer(
+        &self,
+        answer: PersonAnswer,
+    ) -> scrollback_store::BoxFuture<'_, Result<scrollback_store::RunStatus, AnswerRefused>> {
         Box::pin(self.take(answer))
     }
 }

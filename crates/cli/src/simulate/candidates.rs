@@ -81,7 +81,7 @@ fn read_budgets(texts: &[String]) -> Result<Vec<u64>, Failure> {
             None => plain.parse::<u64>().ok(),
         };
         number.filter(|number| *number > 0).ok_or_else(|| {
-            Failure::new(USAGE, "usage", format!("{text:?} is no budget; write 8000, 8_000 or 8k"))
+            Failure::new(USAGE, "usage", format!("{text:?} is not a budget; write 8000, 8_000 or 8k"))
         })
     };
     texts.iter().map(read).collect()

@@ -1,17 +1,13 @@
 //! `scrollback export`: conversations as files of any format.
 
-use std::collections::HashSet;
-use std::fmt::Write as _;
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
 
-use scrollback_core::json as text;
-use scrollback_core::wire::check::{CheckOptions, Strictness, check};
-use scrollback_core::wire::repair::repair;
-use scrollback_core::wire::{RenderOptions, Wire, list_key, system_key};
-use scrollback_core::{Entry, Fidelity, ItemSource, Record, Role, Slot, ViewItem};
-use scrollback_store::export::{WIRES, lines};
-use scrollback_store::{Conversation, ConversationId, Listing, Store, Tenant, Which};
+use scrollback_core::Record;
+use scrollback_core::wire::{Lost, Wire};
+use scrollback_store::transfer::{WIRES, finetune, langchain, lines, sharegpt, whole_body, with_parents};
+use scrollback_store::{ConversationId, Listing, Store, Tenant, Which};
 use serde_json::{Value, json};
 
 use super::args::ExportArgs;
@@ -89,7 +85,7 @@ pub(crate) fn run(args: &ExportArgs, json: bool) -> Result<(), Failure> {
             _ => everything(store.as_ref(), setup.named_tenant()).await?,
         };
         let mut out = ExportOutput::to(args.to.as_deref(), target)?;
-        let mut written = HashSet::new();
+        let mut written = BTreeSet::new();
         let conversations = wanted.len();
         for (tenant, id) in wanted {
             match target {
@@ -135,18 +131,12 @@ async fn own(
     store: &dyn Store,
     tenant: &Tenant,
     id: &ConversationId,
-    written: &mut HashSet<ConversationId>,
+    written: &mut BTreeSet<ConversationId>,
     out: &mut ExportOutput,
 ) -> Result<(), Failure> {
-    let mut chain = vec![store.conversation(tenant, id).await?];
-    while let Some(parent) = chain.last().and_then(|last: &Conversation| last.parent.clone()) {
-        chain.push(store.conversation(tenant, &parent).await?);
-    }
-    for one in chain.into_iter().rev() {
-        if written.insert(one.id.clone()) {
-            for line in lines(store, tenant, &one.id).await? {
-                out.line(&line)?;
-            }
+    for id in with_parents(store, tenant, id, written).await? {
+        for line in lines(store, tenant, &id).await? {
+            out.line(&line)?;
         }
     }
     Ok(())
@@ -163,125 +153,44 @@ async fn other(
     let record = store.record(tenant, id, None).await?;
     match target {
         ExportTarget::Body(wire) => out.line(&body(&record, wire)),
-        ExportTarget::Finetune => out.line(&finetune(&record, args.repair)?),
+        ExportTarget::Finetune => out.line(&training_example(&record, args.repair)?),
         ExportTarget::Langchain => out.line(&langchain(&record).to_string()),
-        ExportTarget::Sharegpt => out.line(&sharegpt(&record).to_string()),
+        ExportTarget::Sharegpt => out.line(&texts(&record)),
         ExportTarget::Strands => strands(&record, id, args.to.as_deref().unwrap_or(Path::new("."))),
         ExportTarget::Own | ExportTarget::Sqlite => Ok(()),
     }
 }
 
-fn items(record: &Record) -> Vec<ViewItem> {
-    let item = |(position, slot): (u64, &Slot)| match slot {
-        Slot::Message(entry) => {
-            let (source, entry) = (ItemSource::Entry(position), std::sync::Arc::clone(entry));
-            Some(ViewItem { source, entry, fidelity: Fidelity::AsSaid })
-        }
-        _ => None,
-    };
-    (0..).zip(record.slots()).filter_map(item).collect()
-}
-
 /// Everything said as one body of a wire; what it cannot hold is told.
 fn body(record: &Record, wire: Wire) -> String {
-    let rendered =
-        wire.render(items(record), RenderOptions { record: Some(record), ..RenderOptions::default() });
-    for lost in &rendered.lost {
+    let (body, lost) = whole_body(record, wire);
+    tell_lost(wire, &lost);
+    body
+}
+
+fn tell_lost(wire: Wire, lost: &[Lost]) {
+    for lost in lost {
         let place = lost.position.map_or_else(String::new, |at| format!(" at {at}"));
         input::note(&format!("not in {wire}: {}{place} ({})", lost.what, lost.reason));
     }
-    let mut out = String::from("{");
-    if let Some((key, system)) = system_key(wire).zip(rendered.system) {
-        let _ = write!(out, "\"{key}\":{system},");
-    }
-    let _ = write!(out, "\"{}\":[{}]}}", list_key(wire), rendered.messages.join(","));
-    out
 }
 
 /// A training example; a list that the provider would refuse is refused here.
-fn finetune(record: &Record, repairs: bool) -> Result<String, Failure> {
-    let printed = body(record, Wire::OpenaiChat);
-    let raw =
-        text::check(&printed).map_err(|error| Failure::new(FAILED, "internal", error.problem.clone()))?;
-    let broken = check(Wire::OpenaiChat, raw, CheckOptions::default());
-    let pairing = |rule: &str| ["OC-1", "OC-2", "OC-3", "OC-4", "OC-5", "OC-6"].contains(&rule);
-    let Some(violation) = broken.iter().find(|violation| pairing(violation.rule)) else { return Ok(printed) };
-    if repairs {
-        let repaired = repair(Wire::OpenaiChat, raw, CheckOptions::default(), Strictness::Lenient).body;
-        let printed = text::check(&repaired).map(|raw| text::one_line(raw).into_owned());
-        return printed.map_err(|error| Failure::new(FAILED, "internal", error.problem));
-    }
-    let message =
-        format!("{}: {} at {}; --repair fixes it", violation.rule, violation.message, violation.path);
-    Err(Failure::new(FAILED, "invalid_list", message))
-}
-
-fn role_word(role: Role) -> &'static str {
-    match role {
-        Role::System => "system",
-        Role::User => "human",
-        Role::Assistant => "ai",
-        Role::Tool => "tool",
-    }
-}
-
-fn calls(entry: &Entry) -> Vec<Value> {
-    entry
-        .tool_calls()
-        .map(|call| {
-            let arguments = call.arguments.as_str();
-            let parsed: Value =
-                serde_json::from_str(&arguments).unwrap_or_else(|_| json!({ "__raw": arguments }));
-            json!({
-                "name": call.name.as_str(), "args": parsed, "type": "tool_call",
-                "id": call.call_id.as_ref().map(|id| id.as_str().into_owned()),
-            })
-        })
-        .collect()
-}
-
-/// The dictionary form of LangChain.
-fn langchain(record: &Record) -> Value {
-    let message = |item: &ViewItem| {
-        let entry = &item.entry;
-        let mut data =
-            json!({ "type": role_word(entry.role), "content": entry.content().unwrap_or_default() });
-        if let Some(members) = data.as_object_mut() {
-            if entry.role == Role::Assistant {
-                members.insert("tool_calls".into(), calls(entry).into());
-            }
-            if let Some(id) = entry.tool_call_id() {
-                members.insert("tool_call_id".into(), id.into());
-            }
-        }
-        json!({ "type": role_word(entry.role), "data": data })
-    };
-    items(record).iter().map(message).collect()
+fn training_example(record: &Record, repairs: bool) -> Result<String, Failure> {
+    let (line, lost) = finetune(record, repairs).map_err(|refused| {
+        Failure::new(FAILED, "invalid_list", format!("{}; --repair fixes it", refused.message))
+    })?;
+    tell_lost(Wire::OpenaiChat, &lost);
+    Ok(line)
 }
 
 /// Texts only; calls and results have no place in it, and are told.
-fn sharegpt(record: &Record) -> Value {
-    let mut lost = 0;
-    let mut turns = Vec::new();
-    for item in items(record) {
-        lost += item.entry.tool_calls().count();
-        let from = match item.entry.role {
-            Role::System => "system",
-            Role::User => "human",
-            Role::Assistant => "gpt",
-            Role::Tool => {
-                lost += 1;
-                continue;
-            }
-        };
-        if let Some(value) = item.entry.content().filter(|value| !value.is_empty()) {
-            turns.push(json!({ "from": from, "value": value }));
-        }
-    }
+fn texts(record: &Record) -> String {
+    let (turns, lost) = sharegpt(record);
     if lost > 0 {
         input::note(&format!("not in sharegpt: {lost} tool calls and results"));
     }
-    json!({ "conversations": turns })
+    turns.to_string()
 }
 
 /// A session folder of Strands.

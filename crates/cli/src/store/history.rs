@@ -9,8 +9,8 @@ use scrollback_agent::ModelSummarizer;
 use scrollback_core::wire::{RenderOptions, Wire};
 use scrollback_core::{Entry, Fidelity, ItemSource, Role, Slot, Time, ViewItem};
 use scrollback_store::{
-    Compaction, Conversation, ConversationId, Erase, Expected, Listing, NewEntry, Offline, Recipient, Status,
-    Store, StoredEntry, Summarizer, Tenant, Which, compact, hex, history,
+    Compaction, Conversation, ConversationId, Erase, Expected, Listing, NewEntry, Offline, Recipient,
+    RecordsExt, Status, Store, StoredEntry, Summarizer, Tenant, Which, compact, hex, history,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -258,7 +258,9 @@ impl Cx {
                     let told = format!("nothing to do: not more than {max} turns since the last summary\n");
                     self.print(&not("under_bound"), &told)
                 }
-                Compaction::Stale => self.print(&not("stale"), "another summary came first; it stands\n"),
+                Compaction::Stale => {
+                    self.print(&not("stale"), "another summary was written first and is kept\n")
+                }
                 Compaction::Failed(reason) => Err(Failure::new(FAILED, "summary_failed", reason)),
             }
         })
@@ -389,7 +391,7 @@ fn positions(text: &str) -> Result<Erase, Failure> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let range = first.trim().parse().ok().zip(last.trim().parse().ok()).filter(|(first, last)| first <= last);
     let bad =
-        || Failure::new(USAGE, "usage", format!("{text:?} is no range of positions; write it as in 4-7"));
+        || Failure::new(USAGE, "usage", format!("{text:?} is not a range of positions; write it as in 4-7"));
     range.map(|range| Erase::Positions(vec![range])).ok_or_else(bad)
 }
 

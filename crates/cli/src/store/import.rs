@@ -5,11 +5,13 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use scrollback_core::transcript::{self, Format, Source, Transcript, TranscriptStream};
-use scrollback_core::wire::{ParseOptions, Wire};
-use scrollback_core::{Time, json};
-use scrollback_store::export::{ExportReader, LinkCheck, is_header};
-use scrollback_store::import::{Course, ImportMode, Imported, Importer};
+use scrollback_core::transcript::{self, Format, Transcript, TranscriptStream};
+use scrollback_core::wire::Wire;
+use scrollback_core::{InputFormat, Time};
+use scrollback_store::transfer::{
+    Course, ExportImport, ImportMode, Imported, Importer, LinkCheck, MAX_FAILED, is_header, read_body,
+    session_name,
+};
 use scrollback_store::{Memory, Recipient, Store};
 use serde_json::{Value, json};
 
@@ -19,16 +21,10 @@ use super::progress::Progress;
 use super::{Intent, Setup, block_on, now, recipient_named};
 use crate::failure::{FAILED, Failure};
 use crate::input;
-use crate::load::{InputFormat, format_named};
+use crate::load::format_named;
 
 /// Bytes of conversations, each a line, that are read before they are written.
 const TOGETHER: usize = 1 << 20;
-
-/// Failures that are kept: a million bad lines say no more than a thousand.
-const MAX_FAILED: usize = 1_000;
-
-/// The name under which ids of our own exports are remembered.
-const OWN: &str = "scrollback";
 
 /// A file that could not be read, or a line of one.
 struct FailedFile {
@@ -215,20 +211,8 @@ impl Import<'_> {
 
     /// A request or a list of messages of some wire.
     async fn body(&mut self, text: &str, file: &Path) -> Result<(), Failure> {
-        let bad = |problem: String| Failure::new(FAILED, "bad_input", problem);
-        let body = json::check(text)
-            .map_err(|error| bad(format!("not valid JSON: {} at line {}", error.problem, error.line)))?;
-        let wire = match self.format {
-            Some(InputFormat::Wire(wire)) => Some(wire),
-            _ => Wire::detect(body),
-        };
-        let wire = wire.ok_or_else(|| bad("neither messages nor a transcript of a known format".into()))?;
-        let parsed = wire.parse(body, &ParseOptions::default()).map_err(|error| bad(error.to_string()))?;
-        let sources = (1..=parsed.entries.len()).map(|line| Source { line, id: None }).collect();
-        let notes =
-            parsed.notes.into_iter().map(|kind| transcript::Note { line: 0, kind, raw: None }).collect();
-        let conversation =
-            transcript::ReadConversation { entries: parsed.entries, sources, notes, ..Default::default() };
+        let (wire, conversation) = read_body(text, self.format.and_then(InputFormat::wire))
+            .map_err(|problem| Failure::new(FAILED, "bad_input", problem))?;
         let importer = self.importer(wire.name(), file);
         self.done.and(importer.conversation(conversation, &session(file, 0)).await?);
         Ok(())
@@ -238,44 +222,37 @@ impl Import<'_> {
     async fn own(&mut self, file: &Path) -> Result<(), Failure> {
         let mut lines = Lines::open(file)?;
         let check = if self.args.no_verify { LinkCheck::Nothing } else { LinkCheck::Links };
-        let tenant = self.setup.named_tenant().cloned();
-        let (mut number, mut reader): (usize, Option<ExportReader>) = (0, None);
-        while let Some(line) = lines.next()? {
-            number += 1;
-            let line = match line {
-                TextLine::Text(line) => line,
-                TextLine::Bad(_, problem) => {
-                    self.bad(file, number, problem);
-                    return Ok(());
-                }
-            };
-            self.progress.read(line.len() as u64 + 1);
-            if is_header(&line) {
-                if let Some(done) = reader.take() {
-                    self.finish(done, check).await?;
-                }
-                reader = Some(ExportReader::begin(&line, tenant.as_ref())?);
-            } else if line.trim().is_empty() {
-            } else if let Some(reader) = &mut reader {
-                if let Err(error) = reader.place(&line) {
-                    self.bad(file, number, error.to_string());
-                    return Ok(());
-                }
-            } else {
-                return Err(Failure::new(FAILED, "bad_input", "the export does not begin with a header"));
-            }
-        }
-        match reader {
-            Some(done) => self.finish(done, check).await,
-            None => Ok(()),
-        }
+        let dry = Memory::new();
+        let store = Arc::clone(&self.store);
+        let target: &dyn Store = if self.args.dry_run { &dry } else { store.as_ref() };
+        let mut reader = ExportImport::new(target, self.setup.named_tenant().cloned(), check);
+        let result = self.own_lines(&mut lines, &mut reader, file).await;
+        self.done.and(reader.done);
+        result
     }
 
-    async fn finish(&mut self, reader: ExportReader, check: LinkCheck) -> Result<(), Failure> {
-        let dry = Memory::new();
-        let store: &dyn Store = if self.args.dry_run { &dry } else { self.store.as_ref() };
-        let (added, skipped) = reader.finish(store, check).await?;
-        self.done.and(Imported { conversations: 1, added, skipped, ..Imported::default() });
+    async fn own_lines(
+        &mut self,
+        lines: &mut Lines,
+        reader: &mut ExportImport<'_>,
+        file: &Path,
+    ) -> Result<(), Failure> {
+        let mut number = 0;
+        while let Some(line) = lines.next()? {
+            number += 1;
+            let problem = match line {
+                TextLine::Text(line) => {
+                    self.progress.read(line.len() as u64 + 1);
+                    reader.line(&line).await?
+                }
+                TextLine::Bad(_, problem) => Some(problem),
+            };
+            if let Some(problem) = problem {
+                self.bad(file, number, problem);
+                return Ok(());
+            }
+        }
+        reader.finish().await?;
         Ok(())
     }
 
@@ -314,7 +291,7 @@ impl Import<'_> {
 /// The name of a conversation whose source has none: the file and its place in it.
 fn session(file: &Path, number: usize) -> String {
     let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    format!("{OWN}:{name}#{number}")
+    session_name(&name, number)
 }
 
 /// Whether the first line of a file is a header of ours.

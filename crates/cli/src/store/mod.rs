@@ -177,7 +177,7 @@ pub(crate) fn time_named(text: Option<&str>) -> Result<Option<Time>, Failure> {
     let Some(text) = text else { return Ok(None) };
     let time = Time::parse(text);
     let bad = || {
-        let message = format!("{text:?} is no time; write it as in 2026-01-31T12:00:00Z");
+        let message = format!("{text:?} is not a time; write it as in 2026-01-31T12:00:00Z");
         Failure::new(USAGE, "usage", message)
     };
     time.map(Some).ok_or_else(bad)
@@ -191,7 +191,7 @@ pub(crate) fn recipient_named(text: &str) -> Result<Recipient, Failure> {
 /// A conversation on the command line.
 pub(crate) fn conversation_named(text: &str) -> Result<ConversationId, Failure> {
     let bad =
-        || Failure::new(USAGE, "usage", format!("{text:?} is no conversation id: 26 letters and digits"));
+        || Failure::new(USAGE, "usage", format!("{text:?} is not a conversation id: 26 letters and digits"));
     ConversationId::parse(text).ok_or_else(bad)
 }
 

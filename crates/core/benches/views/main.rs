@@ -58,7 +58,7 @@ fn main() -> Fallible<()> {
         .iter()
         .filter(|set| wanted.set.as_deref().is_none_or(|name| name.split(',').any(|name| name == set.name)));
     for set in chosen {
-        let conversations = set.read(&wanted.data)?;
+        let conversations = set.read(&wanted.data);
         if let Some(file) = &wanted.export {
             peers::export(file, set, &conversations)?;
         } else {
@@ -111,8 +111,8 @@ fn length(conversation: &Conversation, cx: &CurationContext) -> u64 {
     entries.sum()
 }
 
-/// Number and calls of a conversation, what our managers did with it, and what other packages did.
-type Done = (usize, u64, Vec<Tally>, Vec<Tally>);
+/// One conversation: its place, its length, and the tallies of our managers and of the others.
+type Measured = (usize, u64, Vec<Tally>, Vec<Tally>);
 
 /// Replays all conversations of a set, on as many threads as there are cores.
 fn measure(set: &Set, conversations: &[Conversation], wanted: &BenchArgs) -> Fallible<()> {
@@ -123,7 +123,7 @@ fn measure(set: &Set, conversations: &[Conversation], wanted: &BenchArgs) -> Fal
     let peers =
         wanted.peers.as_deref().map(|file| peers::read(file, set.name)).transpose()?.unwrap_or_default();
     let next = AtomicUsize::new(0);
-    let done: Mutex<Vec<Done>> = Mutex::default();
+    let done: Mutex<Vec<Measured>> = Mutex::default();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..threads {

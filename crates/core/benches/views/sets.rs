@@ -5,8 +5,6 @@ use std::path::{Path, PathBuf};
 use scrollback_core::transcript;
 use scrollback_core::{Slot, Tools};
 
-use crate::Fallible;
-
 /// One set of transcripts.
 pub(crate) struct Set {
     /// As tables name it.
@@ -45,8 +43,7 @@ pub(crate) struct Conversation {
 
 impl Set {
     /// Its conversations in the order of files. A file that is no transcript, or a part of one that cannot be read, is left out.
-    #[allow(clippy::unnecessary_wraps, reason = "a set may come to fail where a folder is missing")]
-    pub(crate) fn read(&self, data: &Path) -> Fallible<Vec<Conversation>> {
+    pub(crate) fn read(&self, data: &Path) -> Vec<Conversation> {
         let mut found = Vec::new();
         for file in self.folders.iter().flat_map(|folder| files(&data.join(folder))) {
             let Ok(text) = std::fs::read_to_string(&file) else { continue };
@@ -62,7 +59,7 @@ impl Set {
                 });
             }
         }
-        Ok(found)
+        found
     }
 }
 

@@ -169,7 +169,7 @@ impl SyntaxReader<'_> {
 
     /// One JSON value at this place.
     fn json(&mut self) -> Result<ConfigNode, ConfigError> {
-        // serde finds the end of the value and names what is wrong; our own reader keeps keys that stand twice.
+        // serde finds the end of the value and names what is wrong; our own reader keeps keys that appear twice.
         let mut values = serde_json::Deserializer::from_str(self.rest()).into_iter::<serde::de::IgnoredAny>();
         let end = match values.next() {
             Some(Ok(_)) => values.byte_offset(),

@@ -75,7 +75,7 @@ impl<'a> Raw<'a> {
         (self.kind() == JsonKind::String).then(|| unescape(self.text))
     }
 
-    /// The value under `key` of an object; the first one if a key stands twice.
+    /// The value under `key` of an object; the first one if a key appears twice.
     pub fn get(self, key: &str) -> Option<Raw<'a>> {
         self.members().find(|(name, _)| name.as_ref() == key).map(|(_, value)| value)
     }
@@ -96,7 +96,7 @@ impl<'a> Raw<'a> {
         std::iter::from_fn(move || Some((rest.value()?, rest.value()?)))
     }
 
-    /// An object taken apart once, to be asked for several keys; the first key that stands twice is the error.
+    /// An object taken apart once, to be asked for several keys; the first key that appears twice is the error.
     pub fn object(self) -> Result<Object<'a>, Cow<'a, str>> {
         let object = Object { members: self.members().collect() };
         match object.key_that_stands_twice() {
@@ -115,7 +115,7 @@ impl<'a> Raw<'a> {
 /// Up to so many members each pair is compared, which needs no memory; beyond that they are sorted.
 const FEW_MEMBERS: usize = 16;
 
-/// The members of an object in which no key stands twice.
+/// The members of an object in which no key appears twice.
 #[derive(Clone, Debug, Default)]
 pub struct Object<'a> {
     members: Vec<(Cow<'a, str>, Raw<'a>)>,
@@ -127,7 +127,7 @@ impl<'a> Object<'a> {
         self.members.iter().find(|(name, _)| name == key).map(|(_, value)| *value)
     }
 
-    /// One of the keys that stand twice.
+    /// One of the keys that appear twice.
     fn key_that_stands_twice(&self) -> Option<&str> {
         if self.members.len() <= FEW_MEMBERS {
             let later = |next: usize| self.members.iter().skip(next);

@@ -40,7 +40,7 @@ impl Record {
             .iter()
             .enumerate()
             .find(|(place, at)| positions.iter().take(*place).any(|other| other == *at));
-        repeated.map_or(Ok(()), |(_, at)| Err(format!("position {at} stands twice in the lead")))
+        repeated.map_or(Ok(()), |(_, at)| Err(format!("position {at} appears twice in the lead")))
     }
 
     fn judge_cut(&self, before: u64, held: Option<u64>, kept: &[u64]) -> Result<(), String> {

@@ -247,7 +247,7 @@ impl fmt::Display for PrepareError {
                 let id = reference.id();
                 write!(
                     f,
-                    "what the request goes on from ({id}) is not in the record; send the whole conversation"
+                    "the request continues from {id}, which is not in the record; send the whole conversation"
                 )
             }
         }

@@ -56,7 +56,7 @@ pub(crate) fn read(text: &str) -> Result<Transcript, TranscriptError> {
         if twice {
             transcript
                 .failed
-                .push(record.error(record.raw, "the id stands twice; the first one is kept".into()));
+                .push(record.error(record.raw, "the id appears twice; the first one is kept".into()));
             continue;
         }
         script.question = script.question.or(half.question.map(|turns| (record, turns)));
@@ -109,7 +109,7 @@ impl<'a> Script<'a> {
                 if let Some(raw) = calling(messages.len(), turn) {
                     messages.push(ChatMessage { found: found(messages.len(), raw), record, from: turn });
                 } else if turn.elements().next().is_some() || turn.kind() != JsonKind::Array {
-                    notes.push(note(0, "ground_truth turn that is no list of calls", turn));
+                    notes.push(note(0, "ground_truth turn that is not a list of calls", turn));
                 }
             }
             (user, calls) = (said.next(), right.next());

@@ -47,7 +47,7 @@ fn read_sample(
     transcript: &mut Transcript,
 ) -> Result<(), TranscriptError> {
     let bad = |problem: &str| record.error(sample, problem.into());
-    let members = sample.object().map_err(|_| bad("a key stands twice in the sample"))?;
+    let members = sample.object().map_err(|_| bad("a key appears twice in the sample"))?;
     let list = members
         .get("messages")
         .filter(|list| list.kind() == JsonKind::Array)

@@ -61,8 +61,9 @@ pub(super) fn object(raw: Raw<'_>) -> Result<Object<'_>, String> {
     if raw.kind() != JsonKind::Object {
         return Err(format!("expected an object, found {}", raw.kind().name()));
     }
-    raw.object()
-        .map_err(|key| format!("the key {key:?} stands twice; readers would disagree about which one counts"))
+    raw.object().map_err(|key| {
+        format!("the key {key:?} appears twice; readers would disagree about which one counts")
+    })
 }
 
 /// The error of a text that is another format, or none.
@@ -123,7 +124,7 @@ mod tests {
         let problems: Vec<String> = lines("{\"a\":1,\"a\":2}\n[]\n{\"é\":")
             .map(|line| line.object().unwrap_err().to_string())
             .collect();
-        assert!(problems[0].starts_with("line 1 (byte 0): the key \"a\" stands twice"), "{}", problems[0]);
+        assert!(problems[0].starts_with("line 1 (byte 0): the key \"a\" appears twice"), "{}", problems[0]);
         assert_eq!(problems[1], "line 2 (byte 14): expected an object, found a list");
         assert!(problems[2].starts_with("line 3 (byte 23): not valid JSON"), "{}", problems[2]);
     }

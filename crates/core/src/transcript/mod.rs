@@ -115,7 +115,7 @@ fn decide(record: &mut Record, decided: SourceDecision, positions: &[u64], at: T
     if let Err(error) = record.decide(decided.decision.moved(place), at) {
         notes.push(Note {
             line: 0,
-            kind: format!("a decision of the source does not hold: {error}"),
+            kind: format!("a decision of the source cannot be applied: {error}"),
             raw: None,
         });
     }

@@ -75,7 +75,7 @@ fn example(line: JsonLine<'_>, members: &Object<'_>) -> Result<Vec<ConversationD
         return Err(line.error("the line has neither `messages` nor `input` with `preferred_output`".into()));
     };
     let input =
-        input.object().map_err(|key| line.error(format!("the key {key:?} stands twice in `input`")))?;
+        input.object().map_err(|key| line.error(format!("the key {key:?} appears twice in `input`")))?;
     push_all(&mut draft, line, input.list("messages").unwrap_or(Raw::trusted("[]")));
     let at = draft.found.last().and_then(|found| found.source.id.clone());
     let mut fork = ConversationDraft::default();

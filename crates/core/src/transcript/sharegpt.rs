@@ -149,7 +149,7 @@ impl ShareGptTurns {
             "human" | "user" => plain("user"),
             "gpt" | "assistant" | "chatgpt" | "model" | "bing" | "bard" => plain("assistant"),
             "function_call" => self.calls(value).unwrap_or_else(|| {
-                self.draft.note(line, "a function_call that is no JSON with a name; read as text", None);
+                self.draft.note(line, "a function_call that is not JSON with a name; read as text", None);
                 plain("assistant")
             }),
             "observation" | "tool" | "function_response" => self.result(value),

@@ -38,7 +38,7 @@ impl<'a> JsonAt<'a> {
             );
         }
         self.raw.object().map_err(|_| {
-            self.error(self.raw, "a key stands twice; readers would disagree about which one counts".into())
+            self.error(self.raw, "a key appears twice; readers would disagree about which one counts".into())
         })
     }
 

@@ -354,9 +354,9 @@ impl WireError {
         self
     }
 
-    /// A key that stands twice in one object.
+    /// A key that appears twice in one object.
     pub(crate) fn duplicate_key(path: impl fmt::Display, key: &str) -> Self {
-        let message = format!("the key {key:?} stands twice; readers would disagree about which one counts");
+        let message = format!("the key {key:?} appears twice; readers would disagree about which one counts");
         WireError { kind: WireErrorKind::BadJson, message, path: path.to_string() }
     }
 }

@@ -301,7 +301,7 @@ fn meaning(text: &str, schema: Option<&Value>) -> Result<Value, String> {
         .and_then(|rest| rest.strip_suffix("```"))
         .map(|inner| inner.split_once('\n').map_or(inner, |(_, json)| json));
     let value = serde_json::from_str::<Value>(fenced.unwrap_or(bare).trim());
-    let value = value.map_err(|error| format!("it is no JSON value: {error}"))?;
+    let value = value.map_err(|error| format!("it is not a JSON value: {error}"))?;
     let validator = jsonschema::validator_for(schema).map_err(|error| error.to_string())?;
     let problem = validator.iter_errors(&value).next().map(|error| {
         let path = error.instance_path.to_string();
@@ -340,7 +340,7 @@ mod tests {
             json!({ "type": "object", "required": ["a"], "properties": { "a": { "type": "integer" } } });
         assert_eq!(meaning(" {\"a\":1} ", Some(&schema)), Ok(json!({ "a": 1 })));
         assert_eq!(meaning("```json\n{\"a\":1}\n```", Some(&schema)), Ok(json!({ "a": 1 })));
-        assert!(meaning("a = 1", Some(&schema)).is_err_and(|why| why.contains("no JSON")));
+        assert!(meaning("a = 1", Some(&schema)).is_err_and(|why| why.contains("not a JSON value")));
         assert!(meaning("{\"a\":\"x\"}", Some(&schema)).is_err_and(|why| why.contains("/a")));
         assert_eq!(meaning("[1, 2]", Some(&json!({ "type": "array" }))), Ok(json!([1, 2])));
     }

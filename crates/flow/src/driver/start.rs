@@ -175,7 +175,7 @@ impl Engine {
     async fn again(&self, run: Run, hash: &str, input: Option<&str>) -> Result<RunReport, RunRefused> {
         if run.hash != hash || run.input.as_deref() != input {
             let message = format!(
-                "run {:?} exists with another flow or input; choose another id, or leave --id away",
+                "run {:?} exists with another flow or input; choose another id, or omit --id",
                 run.id
             );
             return Err(RunRefused::new(RefusedKind::IdInUse, message));
@@ -347,7 +347,7 @@ impl Engine {
             replayed.actions.retain(|action| !matches!(action, Action::End(_)));
             let led_to = shared.advance(FlowEvent::Answered { key, text: text.into(), value });
             if led_to.is_empty() {
-                let message = format!("run {id} does not stand where its steps say; nothing was changed");
+                let message = format!("run {id} is not at the step that its steps say; nothing was changed");
                 return Err(RunRefused::new(RefusedKind::Store, message));
             }
             replayed.actions.extend(led_to);
@@ -383,11 +383,12 @@ fn may_resume(run: &Run, answered: bool, now: scrollback_core::Time) -> Result<(
         (RunStatus::Done, _) => {
             refused(RefusedKind::NothingToResume, "it is done, and nothing is left to do")
         }
-        (RunStatus::Interrupted, true) => {
-            refused(RefusedKind::NotWaiting, "it was interrupted and waits for no answer; leave --input away")
-        }
+        (RunStatus::Interrupted, true) => refused(
+            RefusedKind::NotWaiting,
+            "it was interrupted and does not wait for an answer; omit --input",
+        ),
         (RunStatus::Failed, true) => {
-            refused(RefusedKind::NotWaiting, "it failed and waits for no answer; leave --input away")
+            refused(RefusedKind::NotWaiting, "it failed and does not wait for an answer; omit --input")
         }
         (RunStatus::Running, _) => Err(busy()),
         _ => Ok(()),

@@ -259,7 +259,7 @@ pub(super) fn schema(fields: &mut Fields<'_, '_>, name: &'static str) -> Option<
     }
     let schema = node.to_json();
     if let Err(error) = jsonschema::validator_for(&schema) {
-        fields.problem_of(code::BAD_SCHEMA, name, format!("is no JSON Schema: {error}"));
+        fields.problem_of(code::BAD_SCHEMA, name, format!("is not a JSON Schema: {error}"));
         return None;
     }
     Some(schema)

@@ -136,9 +136,9 @@ fn bracketed(key: &str) -> PathKey {
 fn bad(text: &str, at: usize) -> TemplateError {
     let looks_like_code = text.contains(|c: char| c.is_whitespace() || "()+*/|=<>!,".contains(c));
     if looks_like_code {
-        return error(at, format!("`{text}` is no path; templates have no helpers and no expressions"));
+        return error(at, format!("`{text}` is not a path; templates have no helpers and no expressions"));
     }
-    error(at, format!("`{text}` is no path; a path is names with dots between them: steps.draft.output"))
+    error(at, format!("`{text}` is not a path; a path is names with dots between them: steps.draft.output"))
 }
 
 fn no_member(of: &str, member: Option<&PathKey>, at: usize, known: &[&str]) -> TemplateError {

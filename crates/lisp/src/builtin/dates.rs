@@ -168,7 +168,7 @@ fn parse_instant(_: &mut Context, args: &mut [Value]) -> Result<Value, Fault> {
 fn local_date_parse(cx: &mut Context, args: &mut [Value]) -> Result<Value, Fault> {
     let text = text(cx, "LocalDate/parse", args, 0)?;
     Date::parse(text.as_str()).map_or_else(
-        || runtime("LocalDate/parse: the text is no date; expected 2024-01-15"),
+        || runtime("LocalDate/parse: the text is not a date; expected 2024-01-15"),
         |date| Ok(Value::Date(date)),
     )
 }
@@ -176,7 +176,7 @@ fn local_date_parse(cx: &mut Context, args: &mut [Value]) -> Result<Value, Fault
 fn instant_parse(cx: &mut Context, args: &mut [Value]) -> Result<Value, Fault> {
     let text = text(cx, "Instant/parse", args, 0)?;
     Instant::parse(text.as_str()).map_or_else(
-        || runtime("Instant/parse: the text is no moment; expected 2024-01-15T10:00:00Z"),
+        || runtime("Instant/parse: the text is not a time; expected 2024-01-15T10:00:00Z"),
         |moment| Ok(Value::DateTime(moment)),
     )
 }

@@ -362,7 +362,9 @@ fn pow(cx: &mut Context, args: &mut [Value]) -> Result<Value, Fault> {
 fn whole(who: &str, x: f64) -> Result<Value, Fault> {
     match number::whole(x) {
         Some(value) => Ok(value),
-        None => fault(Reason::ArithmeticError, format!("{who}: {} is no integer", number::print_float(x))),
+        None => {
+            fault(Reason::ArithmeticError, format!("{who}: {} is not an integer", number::print_float(x)))
+        }
     }
 }
 

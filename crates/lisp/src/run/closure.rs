@@ -193,5 +193,5 @@ pub(super) enum Entered {
 
 #[cold]
 fn not_a_closure<T>() -> Result<T, Fault> {
-    fault(Reason::RuntimeError, "a builtin calls a function that is none")
+    fault(Reason::RuntimeError, "a builtin calls something that is not a function")
 }

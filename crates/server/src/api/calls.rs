@@ -69,7 +69,7 @@ async fn of(asking: ApiRequest, query: OfQuery) -> Result<CallsAnswer, HttpProbl
 async fn list(asking: ApiRequest, query: CallsQuery) -> Result<CallsAnswer, HttpProblem> {
     let conversation = query.conversation.as_deref().map(|id| {
         ConversationId::parse(id).ok_or_else(|| {
-            HttpProblem::bad_request("bad_conversation", "`conversation` is no id of a conversation")
+            HttpProblem::bad_request("bad_conversation", "`conversation` is not the id of a conversation")
         })
     });
     page(&asking, conversation.transpose()?, query.limit, query.after.as_deref()).await

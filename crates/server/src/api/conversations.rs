@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use schemars::JsonSchema;
 use scrollback_store::{
-    ConversationId, Cursor, Erase, Listing, NewConversation, Recipient, Status, Tenant, Which,
+    ConversationId, Cursor, Erase, Listing, NewConversation, Recipient, RecordsExt, Status, Tenant, Which,
 };
 use serde::{Deserialize, Serialize};
 

@@ -7,7 +7,7 @@ use scrollback_core::recall::{BadHandle, Handle, Tail};
 use scrollback_core::stream::messages_in;
 use scrollback_core::wire::{Wire, WireError};
 use scrollback_core::{Entry, json};
-use scrollback_store::{Appended, ConversationId, Expected, NewEntry, follow, hex, recall};
+use scrollback_store::{Appended, ConversationId, Expected, NewEntry, RecordsExt, follow, hex, recall};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 

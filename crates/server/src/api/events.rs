@@ -64,7 +64,7 @@ async fn listen(asking: ApiRequest, query: ListenQuery) -> Result<Response, Http
         None => None,
         Some(id) => {
             let id = ConversationId::parse(&id).ok_or_else(|| {
-                HttpProblem::bad_request("bad_conversation", "`conversation` is no id of a conversation")
+                HttpProblem::bad_request("bad_conversation", "`conversation` is not the id of a conversation")
             })?;
             Some(id)
         }

@@ -79,14 +79,14 @@ pub fn router() -> Router<App> {
     for (path, methods) in paths {
         router = router.route(path, methods.fallback(not_so));
     }
-    router.fallback(|| async { HttpProblem::not_found("place in the API; /api/openapi.json lists them all") })
+    router.fallback(|| async { HttpProblem::not_found("path in the API; /api/openapi.json lists them all") })
 }
 
 async fn not_so() -> HttpProblem {
     HttpProblem::new(
         StatusCode::METHOD_NOT_ALLOWED,
         "method_not_allowed",
-        "this place does not know that verb",
+        "this path does not take that method",
     )
 }
 

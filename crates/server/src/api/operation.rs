@@ -2,14 +2,13 @@
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use axum::body::Bytes;
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use scrollback_store::{ConversationId, Tenant};
+use scrollback_store::{BoxFuture, ConversationId, Tenant};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -17,9 +16,6 @@ use crate::{ApiCaller, App, HttpProblem};
 
 /// Makes the schema of a type.
 pub(crate) type Describe = fn(&mut SchemaGenerator) -> Schema;
-
-/// An answer that is on its way.
-pub(crate) type ApiFuture = Pin<Box<dyn Future<Output = Result<Response, HttpProblem>> + Send>>;
 
 /// What the verb of an operation says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +80,8 @@ pub(crate) struct Operation {
     pub(crate) status: StatusCode,
     /// The statuses of what may go wrong, beside those every operation has.
     pub(crate) problems: &'static [u16],
-    pub(crate) run: Arc<dyn Fn(ApiRequest) -> ApiFuture + Send + Sync>,
+    pub(crate) run:
+        Arc<dyn Fn(ApiRequest) -> BoxFuture<'static, Result<Response, HttpProblem>> + Send + Sync>,
 }
 
 /// A request on its way to its handler.
@@ -174,7 +171,7 @@ impl Operation {
         A: Serialize + JsonSchema,
         W: Future<Output = Result<A, HttpProblem>> + Send + 'static,
     {
-        let answer = move |asking: ApiRequest| -> ApiFuture {
+        let answer = move |asking: ApiRequest| -> BoxFuture<'static, Result<Response, HttpProblem>> {
             Box::pin(async move {
                 let query = asking.query::<Q>()?;
                 json(StatusCode::OK, &run(asking, query).await?)
@@ -223,7 +220,7 @@ impl Operation {
         A: Serialize + JsonSchema,
         W: Future<Output = Result<A, HttpProblem>> + Send + 'static,
     {
-        let answer = move |asking: ApiRequest| -> ApiFuture {
+        let answer = move |asking: ApiRequest| -> BoxFuture<'static, Result<Response, HttpProblem>> {
             Box::pin(async move {
                 let body = asking.json::<B>()?;
                 json(status, &run(asking, body).await?)
@@ -276,7 +273,7 @@ impl Operation {
         Q: DeserializeOwned + JsonSchema + Send + 'static,
         W: Future<Output = Result<Response, HttpProblem>> + Send + 'static,
     {
-        let answer = move |asking: ApiRequest| -> ApiFuture {
+        let answer = move |asking: ApiRequest| -> BoxFuture<'static, Result<Response, HttpProblem>> {
             Box::pin(async move {
                 let query = asking.query::<Q>()?;
                 run(asking, query).await

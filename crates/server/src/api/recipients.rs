@@ -7,7 +7,8 @@ use scrollback_agent::config::read_span;
 use scrollback_core::wire::Wire;
 use scrollback_core::{ItemSource, Time};
 use scrollback_store::{
-    Between, Conversation, ConversationId, Erase, Listing, Recipient, Store, Tenant, Which, due, hex, history,
+    Between, Conversation, ConversationId, Erase, Listing, Recipient, RecordsExt, Store, Tenant, Which, due,
+    hex, history,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

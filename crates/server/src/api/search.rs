@@ -90,7 +90,7 @@ async fn search(asking: ApiRequest, query: SearchQuery) -> Result<SearchAnswer, 
             Time::parse(text).ok_or_else(|| {
                 HttpProblem::bad_request(
                     "bad_time",
-                    format!("`{name}` is no time such as 2026-01-31T12:00:00Z"),
+                    format!("`{name}` is not a time such as 2026-01-31T12:00:00Z"),
                 )
             })
         };
@@ -98,7 +98,7 @@ async fn search(asking: ApiRequest, query: SearchQuery) -> Result<SearchAnswer, 
     };
     let conversation = query.conversation.as_deref().map(|id| {
         ConversationId::parse(id).ok_or_else(|| {
-            HttpProblem::bad_request("bad_conversation", "`conversation` is no id of a conversation")
+            HttpProblem::bad_request("bad_conversation", "`conversation` is not the id of a conversation")
         })
     });
     let filter = Filter {

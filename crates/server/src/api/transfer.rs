@@ -3,13 +3,13 @@
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
-use scrollback_store::import::ImportMode;
+use scrollback_store::transfer::ImportMode;
 use scrollback_store::{ConversationId, Listing, Recipient, Which};
 use serde::Deserialize;
 
 use super::operation::{ApiRequest, Operation};
 use crate::HttpProblem;
-use crate::transfer::{self, ExportForm, ImportFormat, ImportRequest, Report};
+use crate::transfer::{self, ExportForm, ImportRequest, Report};
 
 /// Most conversations of one export: the command line writes files of any size.
 const MOST: usize = 1_000;
@@ -55,7 +55,7 @@ async fn import(asking: ApiRequest, query: ImportQuery) -> Result<Report, HttpPr
     let given = ImportRequest {
         text,
         name: query.name.unwrap_or_else(|| "upload".into()),
-        format: query.format.as_deref().map(ImportFormat::named).transpose()?,
+        format: query.format.as_deref().map(transfer::format_named).transpose()?,
         recipient: query.recipient.as_deref().map(Recipient::parse).transpose()?,
         mode: if query.dry_run.unwrap_or(false) { ImportMode::DryRun } else { ImportMode::Write },
     };

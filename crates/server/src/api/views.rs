@@ -6,7 +6,7 @@ use scrollback_agent::ModelSummarizer;
 use scrollback_core::request::decisions;
 use scrollback_core::wire::{LeftOut, RenderOptions, Wire};
 use scrollback_core::{Decision, ItemSource, Record, Slot, Summaries, View, ViewItem};
-use scrollback_store::{Compaction, Expected, HistorySettings, Offline, Summarizer, compact};
+use scrollback_store::{Compaction, Expected, HistorySettings, Offline, RecordsExt, Summarizer, compact};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};

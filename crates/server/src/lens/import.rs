@@ -5,14 +5,14 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use maud::{Markup, html};
 use scrollback_store::Recipient;
-use scrollback_store::import::ImportMode;
+use scrollback_store::transfer::ImportMode;
 
 use super::form::FormFields;
 use super::page::NavItem;
 use super::text::{plural, said};
 use super::viewer::{PageContent, Viewer};
 use crate::HttpProblem;
-use crate::transfer::{self, ImportFormat, ImportRequest, Report};
+use crate::transfer::{self, ImportRequest, Report, format_named};
 
 /// Notes and failures listed on the page.
 const LISTED: usize = 50;
@@ -50,7 +50,7 @@ fn given(fields: &FormFields) -> Result<ImportRequest, HttpProblem> {
     Ok(ImportRequest {
         text,
         name,
-        format: if format.is_empty() { None } else { Some(ImportFormat::named(&format)?) },
+        format: if format.is_empty() { None } else { Some(format_named(&format)?) },
         recipient: if recipient.is_empty() { None } else { Some(Recipient::parse(&recipient)?) },
         mode: if fields.text("dry_run").is_empty() { ImportMode::Write } else { ImportMode::DryRun },
     })
@@ -67,7 +67,7 @@ fn page(report: Option<&Report>) -> PageContent {
                     div.wide { label for="file" { "File" } input #file type="file" name="file"; }
                     div { label for="format" { "Format" } select #format name="format" {
                         option value="" { "found out from its shape" }
-                        @for name in ImportFormat::names() { option value=(name) { (name) } }
+                        @for name in scrollback_core::InputFormat::names() { option value=(name) { (name) } }
                     } }
                     div { label for="to" { "Recipient" } input #to name="recipient" placeholder="none" autocomplete="off"; }
                 }

@@ -47,7 +47,7 @@ pub(crate) async fn take(State(app): State<App>, headers: HeaderMap, body: Body)
     let to = fields.text("to");
     match auth::login(&app, &fields.text("key"), Transport::of(&headers)).await {
         Ok(Some(cookie)) => with_cookie(Redirect::to(within(&to)).into_response(), &cookie),
-        Ok(None) => page(&app, StatusCode::UNAUTHORIZED, &to, Some("This is no valid key of this server.")),
+        Ok(None) => page(&app, StatusCode::UNAUTHORIZED, &to, Some("This key is not valid on this server.")),
         Err(error) => trouble(&app, None, &error.into()),
     }
 }

@@ -169,7 +169,7 @@ impl ClientRequest {
         }
         let object = raw.object().map_err(|key| {
             let detail =
-                format!("the key {key:?} stands twice; readers would disagree about which one counts");
+                format!("the key {key:?} appears twice; readers would disagree about which one counts");
             HttpProblem::bad_request("bad_json", detail)
         })?;
         // Gemini counts the contents alone, or a whole request under a key of its own.

@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use scrollback_agent::config::ServerSettings;
 use scrollback_core::{Entry, Time};
 use scrollback_server::KeyScope;
-use scrollback_store::{Expected, Filter, NewEntry, Query, Recipient, Sqlite, Store, Tenant};
+use scrollback_store::{Expected, Filter, NewEntry, Query, Recipient, RecordsExt, Sqlite, Store, Tenant};
 use serde_json::json;
 
 use crate::support::Server;
@@ -39,7 +39,9 @@ async fn nothing_waits_behind_searches_and_those_that_were_left_are_given_up() {
 }
 
 /// The result of an answer if it is there already.
-async fn futures_ready<T>(mut answer: scrollback_store::Answer<'_, T>) -> Option<T> {
+async fn futures_ready<T>(
+    mut answer: scrollback_store::BoxFuture<'_, scrollback_store::StoreResult<T>>,
+) -> Option<T> {
     std::future::poll_fn(|cx| {
         std::task::Poll::Ready(match answer.as_mut().poll(cx) {
             std::task::Poll::Ready(result) => result.ok(),

@@ -8,10 +8,11 @@ use axum::body::Body;
 use axum::http::{HeaderValue, Method, Request, StatusCode, header};
 use scrollback_agent::config::ServerSettings;
 use scrollback_core::Time;
-use scrollback_server::runs::{AnswerFuture, AnswerRefused, PersonAnswer, Runs};
+use scrollback_server::runs::{AnswerRefused, PersonAnswer, Runs};
 use scrollback_server::{KeyScope, api};
 use scrollback_store::{
-    Event, Memory, NewConversation, Run, RunStatus, Sent, Span, Step, StepStatus, Tenant, Tx, new_evaluation,
+    Event, Memory, NewConversation, RecordsExt, Run, RunStatus, Sent, Span, Step, StepStatus, Tenant, Tx,
+    new_evaluation,
 };
 use serde_json::{Value, json};
 
@@ -81,7 +82,10 @@ impl Contract {
 struct Scripted;
 
 impl Runs for Scripted {
-    fn answer(&self, answer: PersonAnswer) -> AnswerFuture<'_> {
+    fn answer(
+        &self,
+        answer: PersonAnswer,
+    ) -> scrollback_store::BoxFuture<'_, Result<scrollback_store::RunStatus, AnswerRefused>> {
         let said = match answer.text.as_str() {
             "yes" => Ok(RunStatus::Running),
             "busy" => Err(AnswerRefused::Busy("another process is working on it".into())),

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use scrollback_agent::config::ServerSettings;
 use scrollback_core::{Entry, Role, Time};
-use scrollback_server::runs::{AnswerFuture, AnswerRefused, PersonAnswer, Runs};
+use scrollback_server::runs::{AnswerRefused, PersonAnswer, Runs};
 use scrollback_server::{App, KeyScope, bind, keys, serve};
 use scrollback_store::{
-    ConversationId, Event, Expected, Memory, NewConversation, NewEntry, Recipient, Run, RunStatus, Sent,
-    Step, StepStatus, Store, Tenant, new_evaluation,
+    ConversationId, Event, Expected, Memory, NewConversation, NewEntry, Recipient, RecordsExt, Run,
+    RunStatus, Sent, Step, StepStatus, Store, Tenant, new_evaluation,
 };
 use serde_json::{Value, json};
 
@@ -34,7 +34,10 @@ pub(crate) async fn start(store: Arc<dyn Store>) -> (App, String) {
 struct Going(Arc<dyn Store>);
 
 impl Runs for Going {
-    fn answer(&self, answer: PersonAnswer) -> AnswerFuture<'_> {
+    fn answer(
+        &self,
+        answer: PersonAnswer,
+    ) -> scrollback_store::BoxFuture<'_, Result<scrollback_store::RunStatus, AnswerRefused>> {
         Box::pin(async move {
             let (tenant, store) = (answer.tenant, &self.0);
             let run = store.runs(&tenant, &answer.run, 1).await.unwrap().remove(0);

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use scrollback_core::{Entry, Role, Time};
 use scrollback_store::{
-    ConversationId, Event, Expected, Memory, NewConversation, NewEntry, Recipient, Run, RunStatus, Sent,
-    Step, StepStatus, Store, Tenant, new_evaluation,
+    ConversationId, Event, Expected, Memory, NewConversation, NewEntry, Recipient, RecordsExt, Run,
+    RunStatus, Sent, Step, StepStatus, Store, Tenant, new_evaluation,
 };
 use serde_json::{Value, json};
 

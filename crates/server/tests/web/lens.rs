@@ -178,11 +178,14 @@ async fn with_keys_the_lens_wants_a_login_and_gives_a_cookie() {
 
 #[tokio::test]
 async fn a_paused_run_shows_its_question_and_takes_the_answer() {
-    use scrollback_server::runs::{AnswerFuture, PersonAnswer as Given, Runs};
+    use scrollback_server::runs::{AnswerRefused, PersonAnswer as Given, Runs};
     use std::sync::{Arc, Mutex};
     struct Heard(Arc<Mutex<Vec<Given>>>);
     impl Runs for Heard {
-        fn answer(&self, answer: Given) -> AnswerFuture<'_> {
+        fn answer(
+            &self,
+            answer: Given,
+        ) -> scrollback_store::BoxFuture<'_, Result<scrollback_store::RunStatus, AnswerRefused>> {
             self.0.lock().unwrap().push(answer);
             Box::pin(async { Ok(scrollback_store::RunStatus::Running) })
         }

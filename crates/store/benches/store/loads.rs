@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use scrollback_core::Time;
 use scrollback_store::{
-    ConversationId, Expected, Filter, Listing, NewEntry, Query, Recipient, Sqlite, Store, Tenant, Tx, history,
+    ConversationId, Expected, Filter, Listing, NewEntry, Query, Recipient, RecordsExt, Sqlite, Store, Tenant,
+    Tx, history,
 };
 
 use crate::{entry, filled, line, mark, said, sqlite, timed};

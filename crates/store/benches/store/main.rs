@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use scrollback_core::{Entry, Role, Time};
 use scrollback_store::{
-    ConversationId, Expected, NewConversation, NewEntry, Postgres, Sqlite, Store, Tenant,
+    ConversationId, Expected, NewConversation, NewEntry, Postgres, RecordsExt, Sqlite, Store, Tenant,
 };
 
 /// Bytes of a message: about what people write.

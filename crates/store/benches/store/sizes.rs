@@ -5,7 +5,7 @@ use std::path::Path;
 use rusqlite::Connection;
 use scrollback_core::wire::Wire;
 use scrollback_core::{Entry, Role, Time};
-use scrollback_store::{Expected, NewEntry, Tenant};
+use scrollback_store::{Expected, NewEntry, RecordsExt, Tenant};
 
 use crate::{begin, entry, mark, said, sqlite};
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use rusqlite::Connection;
 use scrollback_core::Time;
-use scrollback_store::{Expected, Store, Tenant};
+use scrollback_store::{Expected, RecordsExt, Store, Tenant};
 
 use crate::{begin, mark, median, ratio, said, text};
 

@@ -1,5 +1,6 @@
 //! Appending: dense positions, one winner, repeats, all or none.
 
+use crate::store::RecordsExt;
 use std::future::Future;
 
 use scrollback_core::wire::Wire;

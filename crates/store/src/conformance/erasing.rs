@@ -1,5 +1,6 @@
 //! Erasing: bodies go, places stay.
 
+use crate::store::RecordsExt;
 use scrollback_core::{Entry, Slot};
 
 use super::{Bench, CaseResult, NOON, assistant, ensure, same, suite, user};

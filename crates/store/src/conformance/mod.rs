@@ -25,8 +25,6 @@ mod searching;
 mod sessions;
 
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use scrollback_core::{Entry, Role, Time};
@@ -36,7 +34,7 @@ use crate::entry::{Appended, Expected, NewEntry};
 use crate::error::{ErrorKind, StoreError};
 use crate::id::{ConversationId, Recipient, Tenant};
 use crate::session::MatchScope;
-use crate::store::{Listing, Store};
+use crate::store::{BoxFuture, Listing, RecordsExt, Store};
 
 /// A case that failed, and why.
 #[derive(Debug)]
@@ -65,13 +63,12 @@ impl<E: fmt::Display> From<E> for Wrong {
 }
 
 type CaseResult = Result<(), Wrong>;
-type Running = Pin<Box<dyn Future<Output = CaseResult> + Send>>;
 
 /// One thing that every store must do.
 pub struct Case {
     /// What, as a sentence.
     pub name: &'static str,
-    run: fn(Bench) -> Running,
+    run: fn(Bench) -> BoxFuture<'static, CaseResult>,
 }
 
 /// A store and a tenant to try it with.

@@ -11,6 +11,7 @@ use crate::error::ErrorKind;
 use crate::id::{ConversationId, Recipient, Tenant};
 use crate::recall::{Deadline, Here, RecallReply, answer};
 use crate::session::SessionId;
+use crate::store::RecordsExt;
 
 suite![
     every_tool_answers_with_handles,

@@ -10,7 +10,7 @@ use crate::entry::{Expected, NewEntry};
 use crate::error::ErrorKind;
 use crate::history::history;
 use crate::id::{ConversationId, Recipient};
-use crate::store::{Listing, Which};
+use crate::store::{Listing, RecordsExt, Which};
 
 suite![
     a_recipient_has_one_conversation_from_the_first_entry_on,

@@ -1,5 +1,6 @@
 //! What model calls were sent: kept as what it shares with the record, and given back byte for byte.
 
+use crate::store::RecordsExt;
 use scrollback_core::request::BodyTemplate;
 use scrollback_core::wire::Wire;
 use scrollback_core::{Slot, Time};

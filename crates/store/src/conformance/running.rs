@@ -10,7 +10,7 @@ use crate::error::ErrorKind;
 use crate::id::{ConversationId, new_evaluation};
 use crate::run::{Alias, Evaluation, Event, Key, KeyLimits, KeyUse, Lease, Run, Sent, Span, Step};
 use crate::status::{EvaluationStatus, RunStatus, StepStatus};
-use crate::store::{CallListing, RunListing};
+use crate::store::{CallListing, RecordsExt, RunListing};
 
 suite![
     runs_steps_spans_and_events_are_written_with_the_entries,

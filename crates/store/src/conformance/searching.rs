@@ -1,5 +1,6 @@
 //! Searching.
 
+use crate::store::RecordsExt;
 use scrollback_core::{Entry, Role, Time};
 
 use super::{Bench, CaseResult, NOON, assistant, ensure, same, suite, user};

@@ -7,7 +7,7 @@ use crate::conversation::NewConversation;
 use crate::error::ErrorKind;
 use crate::id::ConversationId;
 use crate::session::{ConversationKind, MatchScope, Session, SessionId, SessionListing};
-use crate::store::Store;
+use crate::store::{Records, RecordsExt};
 use crate::tx::ForkChild;
 
 suite![
@@ -214,14 +214,14 @@ async fn an_exported_session_is_the_same_session_when_it_is_imported(bench: Benc
     let agent = begin(&bench, &id, ConversationKind::SubAgent, Some(&main), Time(NOON.0 + 1)).await?;
     let copy = crate::Memory::new();
     for conversation in [&main, &agent] {
-        let lines = crate::export::lines(store, &bench.tenant, conversation).await?;
+        let lines = crate::transfer::lines(store, &bench.tenant, conversation).await?;
         let mut lines = lines.iter();
         let header = lines.next().map_or("", String::as_str);
-        let mut reader = crate::export::ExportReader::begin(header, None)?;
+        let mut reader = crate::transfer::ExportReader::begin(header, None)?;
         for line in lines {
             reader.place(line)?;
         }
-        reader.finish(&copy, crate::export::LinkCheck::Links).await?;
+        reader.finish(&copy, crate::transfer::LinkCheck::Links).await?;
     }
     let tree = copy.session_tree(&bench.tenant, &id).await?;
     let kinds: Vec<_> = tree.lines().iter().map(|line| (line.depth, line.conversation.kind)).collect();

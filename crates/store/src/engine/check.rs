@@ -103,7 +103,7 @@ async fn current_is_replaced<R: Rows>(
     if *replaces == current {
         return Ok(());
     }
-    Err(StoreError::new(ErrorKind::Stale, "another summary came first; it stands, and this one is dropped"))
+    Err(StoreError::new(ErrorKind::Stale, "another summary was written first; this one is dropped"))
 }
 
 /// The demands on decisions that need no groups.
@@ -137,7 +137,7 @@ async fn names_what_is_there<R: Rows>(
     }
     for (place, at) in positions.iter().enumerate() {
         if positions.iter().take(place).any(|other| other == at) {
-            return bad(format!("position {at} stands twice in the lead"));
+            return bad(format!("position {at} appears twice in the lead"));
         }
         let system = if let Some(slot) = at.checked_sub(head).and_then(|place| slots.get(place as usize)) {
             matches!(slot, Slot::Message(entry) if entry.role == Role::System)

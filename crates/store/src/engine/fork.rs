@@ -58,7 +58,9 @@ async fn as_it_was<R: Rows>(
     let lineage = Lineage::below(rows, parent, at).await?;
     let root = lineage.segments.first().map_or(&parent.id, |segment| &segment.conversation);
     let head_link: Link = match lineage.newest(rows, 1, |scan| scan).await?.first() {
-        Some(last) => last.link.as_slice().try_into().map_err(|_| StoreError::damaged("a link is none"))?,
+        Some(last) => {
+            last.link.as_slice().try_into().map_err(|_| StoreError::damaged("a link cannot be read"))?
+        }
         None => first_link(root.as_str()),
     };
     let said = lineage.newest(rows, 1, |scan| scan.present("prefix_hash")).await?;

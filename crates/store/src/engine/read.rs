@@ -52,8 +52,8 @@ fn place(row: &EntryRow, blobs: &HashMap<Link, Vec<u8>>) -> Result<StoredEntry, 
         ))
     };
     let slot = body::read(row, blobs).map_err(|why| damaged(&why))?;
-    let hash: Link = row.body_hash.as_slice().try_into().map_err(|_| damaged("its hash is none"))?;
-    let link: Link = row.link.as_slice().try_into().map_err(|_| damaged("its link is none"))?;
+    let hash: Link = row.body_hash.as_slice().try_into().map_err(|_| damaged("its hash cannot be read"))?;
+    let link: Link = row.link.as_slice().try_into().map_err(|_| damaged("its link cannot be read"))?;
     if row.kind != crate::rows::TOMBSTONE && body_hash(row.position, &slot) != hash {
         return Err(damaged("it does not say what was written"));
     }
@@ -100,7 +100,7 @@ pub(crate) async fn record<R: Rows>(
 ) -> Result<Record, StoreError> {
     let places = range(rows, tenant, lineage, 0, below).await?;
     Record::restore(places.into_iter().map(|placed| placed.slot))
-        .map_err(|error| StoreError::damaged(format!("the record does not hold together: {error}")))
+        .map_err(|error| StoreError::damaged(format!("the record is inconsistent: {error}")))
 }
 
 /// What stands at a position that a conversation holds itself, if there is something.

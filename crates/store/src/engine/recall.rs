@@ -530,7 +530,7 @@ async fn shown<R: Rows>(
             Asked::Pattern(pattern) => marked(pattern, &found.text),
         };
         let tail = Tail::of(found.conversation.as_str())
-            .ok_or_else(|| StoreError::damaged("a conversation has an id that is none"))?;
+            .ok_or_else(|| StoreError::damaged("the id of a conversation cannot be read"))?;
         let handle = Handle::at(tail, found.position);
         hits.push(FoundHit { handle, role, at: found.entry.created_at(), tool, snippet });
     }

@@ -212,7 +212,8 @@ impl<'t> Requests<'t> {
                 ListItem::Run(first, last) => BodyPiece::Run { first, last },
                 ListItem::Copy(position, start, end) => BodyPiece::Copy { position, start, end },
                 ListItem::Blob { blob } => {
-                    let hash = unhex(&blob).ok_or_else(|| changed("it names a blob by no hash"))?;
+                    let hash = unhex(&blob)
+                        .ok_or_else(|| changed("it names a blob by something that is not a hash"))?;
                     BodyPiece::Text(self.text(rows, &hash).await?)
                 }
                 ListItem::Part { .. } => continue,
@@ -294,8 +295,12 @@ impl<'t> Requests<'t> {
 
     /// All of a request or response that is one blob.
     async fn whole<R: Rows>(&self, rows: &mut R, hash: &[u8]) -> Result<Vec<u8>, UnreadableRequest> {
-        let named =
-            || UnreadableRequest::Damaged(ProblemKind::BlobMissing, "it names a blob by no hash".into());
+        let named = || {
+            UnreadableRequest::Damaged(
+                ProblemKind::BlobMissing,
+                "it names a blob by something that is not a hash".into(),
+            )
+        };
         self.fetch(rows, &hash.try_into().map_err(|_| named())?).await
     }
 

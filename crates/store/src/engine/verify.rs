@@ -301,7 +301,7 @@ impl<'c> VerifyState<'c> {
             }
         };
         let Ok(written) = row.body_hash.as_slice().try_into() else {
-            self.problem(position, ProblemKind::BodyChanged, "the hash of the entry is none");
+            self.problem(position, ProblemKind::BodyChanged, "the hash of the entry cannot be read");
             return None;
         };
         if row.kind != TOMBSTONE && said != written {

@@ -40,7 +40,7 @@ impl Connect for Reach {
 async fn connect(config: &Config, tls: Tls) -> Result<(Client, JoinHandle<()>), Error> {
     let (client, connection) = config.connect(tls).await?;
     let driving = tokio::spawn(async move {
-        // Whoever uses the client is told.
+        // The client that is in use reports the error.
         let _ = connection.await;
     });
     Ok((client, driving))

@@ -21,13 +21,13 @@ use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, PoolError
 use scrollback_core::Time;
 use tokio::sync::Semaphore;
 
-use crate::backend::{Again, Backend, TxJob, Whose, Working};
+use crate::backend::{Again, Backend, TxJob, Whose};
 use crate::engine::copy;
 use crate::engine::examine::Examined;
-use crate::error::{ErrorKind, StoreError};
+use crate::error::{ErrorKind, StoreError, StoreResult};
 use crate::size::Sizes;
 use crate::sql::Sql;
-use crate::store::Answer;
+use crate::store::BoxFuture;
 use crate::table::Cells;
 use connect::Reach;
 use connection::{Lent, failed};
@@ -137,7 +137,7 @@ impl Postgres {
     async fn transact<T>(
         &self,
         mut lent: Lent,
-        job: impl for<'r> FnOnce(&'r mut Lent) -> Working<'r, T>,
+        job: impl for<'r> FnOnce(&'r mut Lent) -> BoxFuture<'r, StoreResult<T>>,
     ) -> Result<T, StoreError> {
         match job(&mut lent).await {
             Ok(done) => {
@@ -216,7 +216,11 @@ impl Backend for Postgres {
     }
 
     /// A transaction that the database gave up for the sake of another is done again, within [`PATIENCE`].
-    fn write<T: Send + 'static>(&self, whose: Whose, mut job: Again<Lent, T>) -> Answer<'_, T> {
+    fn write<T: Send + 'static>(
+        &self,
+        whose: Whose,
+        mut job: Again<Lent, T>,
+    ) -> BoxFuture<'_, StoreResult<T>> {
         Box::pin(async move {
             let mut pauses = Pauses::new();
             loop {
@@ -234,18 +238,18 @@ impl Backend for Postgres {
         })
     }
 
-    fn read<T: Send + 'static>(&self, whose: Whose, job: TxJob<Lent, T>) -> Answer<'_, T> {
+    fn read<T: Send + 'static>(&self, whose: Whose, job: TxJob<Lent, T>) -> BoxFuture<'_, StoreResult<T>> {
         Box::pin(async move {
             let lent = self.begun(&self.begin.read, &whose, &mut Pauses::new()).await?;
             self.transact(lent, job).await
         })
     }
 
-    fn examine_database(&self) -> Answer<'_, Examined> {
+    fn examine_database(&self) -> BoxFuture<'_, StoreResult<Examined>> {
         self.read(Whose::All, Box::new(|rows| Box::pin(examine::server(rows))))
     }
 
-    fn search<T: Send + 'static>(&self, whose: Whose, job: TxJob<Lent, T>) -> Answer<'_, T> {
+    fn search<T: Send + 'static>(&self, whose: Whose, job: TxJob<Lent, T>) -> BoxFuture<'_, StoreResult<T>> {
         Box::pin(async move {
             let too_long = || {
                 let message = "the search took too long and was given up: add words, or say in which conversation to look";
@@ -264,7 +268,7 @@ impl Backend for Postgres {
         })
     }
 
-    fn missing_wall(&self) -> Answer<'_, Option<String>> {
+    fn missing_wall(&self) -> BoxFuture<'_, StoreResult<Option<String>>> {
         let asking: TxJob<Lent, Option<String>> = Box::new(|rows| {
             Box::pin(async move {
                 let sql = "select rolname::text, case when rolsuper then 'is a superuser' else 'may bypass row security' end \
@@ -282,7 +286,7 @@ impl Backend for Postgres {
         self.read(Whose::All, asking)
     }
 
-    fn measure(&self) -> Answer<'_, Sizes> {
+    fn measure(&self) -> BoxFuture<'_, StoreResult<Sizes>> {
         let asking: TxJob<Lent, Sizes> = Box::new(|rows| {
             Box::pin(async move {
                 let sql = "select c.relname::text, pg_total_relation_size(c.oid) from pg_class c \
@@ -300,7 +304,7 @@ impl Backend for Postgres {
         self.read(Whose::All, asking)
     }
 
-    fn copy_to(&self, path: &Path) -> Answer<'_, ()> {
+    fn copy_to(&self, path: &Path) -> BoxFuture<'_, StoreResult<()>> {
         let path = path.to_path_buf();
         Box::pin(async move {
             let tables = self.read(Whose::All, Box::new(|rows| Box::pin(copy::read(rows)))).await?;

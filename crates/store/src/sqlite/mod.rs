@@ -26,10 +26,10 @@ use scrollback_core::Time;
 
 use crate::backend::{Again, Backend, TxJob, Whose, once};
 use crate::engine::examine::Examined;
-use crate::error::{ErrorKind, StoreError};
+use crate::error::{ErrorKind, StoreError, StoreResult};
 use crate::size::Sizes;
 use crate::sql::Sql;
-use crate::store::Answer;
+use crate::store::BoxFuture;
 use crate::table::Cells;
 use checkpoints::{Checkpoints, CommitCounter};
 use connection::SqliteSession;
@@ -106,7 +106,10 @@ impl Sqlite {
         Ok(Sqlite { place, location, writer, readers, searchers, threads, checkpoints: None, open })
     }
 
-    fn send<T: Send + 'static>(queue: Option<&Queue>, job: TxJob<SqliteSession, T>) -> Answer<'static, T> {
+    fn send<T: Send + 'static>(
+        queue: Option<&Queue>,
+        job: TxJob<SqliteSession, T>,
+    ) -> BoxFuture<'static, StoreResult<T>> {
         let (asked, answer) = WriteJob::new(job);
         let gone = || StoreError::new(ErrorKind::Io, "a thread of the store has ended");
         // The caller must not be blocked here: it may be a thread that serves others.
@@ -172,15 +175,27 @@ impl Backend for Sqlite {
         self.place.clone()
     }
 
-    fn write<T: Send + 'static>(&self, _: Whose, job: Again<SqliteSession, T>) -> Answer<'_, T> {
+    fn write<T: Send + 'static>(
+        &self,
+        _: Whose,
+        job: Again<SqliteSession, T>,
+    ) -> BoxFuture<'_, StoreResult<T>> {
         Sqlite::send(self.writer.as_ref(), once(job))
     }
 
-    fn read<T: Send + 'static>(&self, _: Whose, job: TxJob<SqliteSession, T>) -> Answer<'_, T> {
+    fn read<T: Send + 'static>(
+        &self,
+        _: Whose,
+        job: TxJob<SqliteSession, T>,
+    ) -> BoxFuture<'_, StoreResult<T>> {
         Sqlite::send(self.readers.as_ref().or(self.writer.as_ref()), job)
     }
 
-    fn search<T: Send + 'static>(&self, _: Whose, job: TxJob<SqliteSession, T>) -> Answer<'_, T> {
+    fn search<T: Send + 'static>(
+        &self,
+        _: Whose,
+        job: TxJob<SqliteSession, T>,
+    ) -> BoxFuture<'_, StoreResult<T>> {
         let wanted = Wanted::until(Instant::now() + SEARCH);
         let watched = wanted.clone();
         let job: TxJob<SqliteSession, T> = Box::new(move |session: &mut SqliteSession| {
@@ -201,7 +216,7 @@ impl Backend for Sqlite {
         })
     }
 
-    fn measure(&self) -> Answer<'_, Sizes> {
+    fn measure(&self) -> BoxFuture<'_, StoreResult<Sizes>> {
         let asking: TxJob<SqliteSession, Sizes> = Box::new(|session| {
             Box::pin(async move {
                 let sql = "select name, sum(pgsize) from dbstat where aggregate = 1 group by name";
@@ -218,7 +233,7 @@ impl Backend for Sqlite {
         self.read(Whose::All, asking)
     }
 
-    fn in_use(&self) -> Answer<'_, u64> {
+    fn in_use(&self) -> BoxFuture<'_, StoreResult<u64>> {
         let asking: TxJob<SqliteSession, u64> = Box::new(|session| {
             Box::pin(async move {
                 let (all, free) = pages(session).await?;
@@ -228,7 +243,7 @@ impl Backend for Sqlite {
         self.read(Whose::All, asking)
     }
 
-    fn give_back(&self, most: u64) -> Answer<'_, u64> {
+    fn give_back(&self, most: u64) -> BoxFuture<'_, StoreResult<u64>> {
         let work: Again<SqliteSession, u64> = Box::new(move |session| {
             let connection = &session.connection;
             let asked =
@@ -250,7 +265,7 @@ impl Backend for Sqlite {
         self.write(Whose::All, work)
     }
 
-    fn copy_to(&self, path: &Path) -> Answer<'_, ()> {
+    fn copy_to(&self, path: &Path) -> BoxFuture<'_, StoreResult<()>> {
         let path = path.to_path_buf();
         let job: TxJob<SqliteSession, ()> = Box::new(move |session: &mut SqliteSession| {
             let copied = backup::copy(&session.connection, &path);
@@ -259,7 +274,7 @@ impl Backend for Sqlite {
         Sqlite::send(self.readers.as_ref().or(self.writer.as_ref()), job)
     }
 
-    fn examine_database(&self) -> Answer<'_, Examined> {
+    fn examine_database(&self) -> BoxFuture<'_, StoreResult<Examined>> {
         let Location::File(path) = self.location.clone() else {
             return Box::pin(async { Ok(Examined::default()) });
         };
@@ -276,7 +291,7 @@ impl Backend for Sqlite {
 
     /// What was erased stays in the log until a checkpoint overwrites it, and that waits for those who read. They are waited for on
     /// a thread that nothing else needs; the caller is told after a moment whether it is done.
-    fn scrub(&self) -> Answer<'_, bool> {
+    fn scrub(&self) -> BoxFuture<'_, StoreResult<bool>> {
         let Location::File(path) = self.location.clone() else { return Box::pin(async { Ok(false) }) };
         let (to, answer) = tokio::sync::oneshot::channel();
         let open = Arc::downgrade(&self.open);

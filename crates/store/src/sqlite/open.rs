@@ -264,7 +264,7 @@ fn ours(path: &Path) -> Result<(), StoreError> {
     }
     let foreign = |what: &str| Err(at(path, &StoreError::new(ErrorKind::ForeignFile, what)));
     if length < 100 || !header.starts_with(b"SQLite format 3\0") {
-        return foreign("this is no database");
+        return foreign("this is not a database");
     }
     let id = header.get(68..72).and_then(|bytes| bytes.try_into().ok()).map_or(0, i32::from_be_bytes);
     let empty = header.get(40..44) == Some(&[0; 4]);
@@ -315,7 +315,7 @@ fn version(connection: &Connection) -> Result<usize, StoreError> {
         .pragma_query_value(None, "user_version", |row| row.get(0))
         .map_err(|error| failed(&error))?;
     usize::try_from(version)
-        .map_err(|_| StoreError::new(ErrorKind::ForeignFile, "the schema's version is none"))
+        .map_err(|_| StoreError::new(ErrorKind::ForeignFile, "the version of the schema cannot be read"))
 }
 
 fn newer(found: usize, known: usize) -> StoreError {

@@ -12,7 +12,8 @@ use std::time::Duration;
 use crate::support::{Dice, block_on, victim};
 use scrollback_core::{Entry, Role, Time};
 use scrollback_store::{
-    ErrorKind, Expected, Follow, Listing, NewEntry, Recipient, Saved, Sqlite, Store, Tenant, hex, restore,
+    ErrorKind, Expected, Follow, Listing, NewEntry, Recipient, RecordsExt, Saved, Sqlite, Store, Tenant, hex,
+    restore,
 };
 
 fn say(path: &Path, text: &str) {

@@ -9,8 +9,8 @@ use rusqlite::Connection;
 use rusqlite::types::Value;
 use scrollback_core::{Entry, Role, Time};
 use scrollback_store::{
-    ConversationId, Erase, Expected, Listing, NewConversation, NewEntry, Postgres, Recipient, Run, RunStatus,
-    Sqlite, Store, Tenant, Which,
+    ConversationId, Erase, Expected, Listing, NewConversation, NewEntry, Postgres, Recipient, RecordsExt,
+    Run, RunStatus, Sqlite, Store, Tenant, Which,
 };
 
 /// Damages in a test run; the trial sets another number.

@@ -7,7 +7,8 @@ use crate::support::block_on;
 use rusqlite::Connection;
 use scrollback_core::{Entry, Role, Time};
 use scrollback_store::{
-    Erase, Event, Expected, NewEntry, Recipient, Run, RunStatus, Sqlite, Step, StepStatus, Store, Tenant,
+    Erase, Event, Expected, NewEntry, Recipient, RecordsExt, Run, RunStatus, Sqlite, Step, StepStatus, Store,
+    Tenant,
 };
 
 const CANARY: &str = "canary in a coal mine";

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use crate::support::{block_on, victim};
 use scrollback_core::{Entry, Role, Time};
 use scrollback_store::{
-    ErrorKind, Expected, Listing, NewEntry, Recipient, Sqlite, Store, StoreError, Tenant,
+    ErrorKind, Expected, Listing, NewEntry, Recipient, RecordsExt, Sqlite, Store, StoreError, Tenant,
 };
 
 async fn say(store: &dyn Store, text: &str) -> Result<u64, StoreError> {

@@ -14,7 +14,7 @@ use std::time::Duration;
 use crate::support::{Dice, Server, block_on, victim};
 use order::{Done, History, Operation};
 use scrollback_core::{Slot, Time};
-use scrollback_store::{ConversationId, NewConversation, Store, Tenant, open};
+use scrollback_store::{ConversationId, NewConversation, RecordsExt, Store, Tenant, open};
 
 /// Operations of a test; the trial sets another number.
 fn operations() -> usize {

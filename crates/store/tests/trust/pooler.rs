@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use crate::support::{Server, block_on, free_port, required};
 use scrollback_core::{Entry, Role, Time};
-use scrollback_store::{Expected, Listing, NewEntry, Postgres, Recipient, Store, Tenant, conformance};
+use scrollback_store::{
+    Expected, Listing, NewEntry, Postgres, Recipient, RecordsExt, Store, Tenant, conformance,
+};
 
 struct Pooler {
     child: Child,

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use crate::support::{Server, block_on, free_port, required, victim};
 use scrollback_core::Time;
-use scrollback_store::{ErrorKind, Listing, Postgres, Store};
+use scrollback_store::{ErrorKind, Listing, Postgres, Records};
 
 fn openssl(folder: &Path, args: &str) {
     let output = Command::new("openssl").args(args.split(' ')).current_dir(folder).output().unwrap();

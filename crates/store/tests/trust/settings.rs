@@ -8,7 +8,8 @@ use std::time::Duration;
 use crate::support::{Server, block_on};
 use scrollback_core::{Entry, Role, Time};
 use scrollback_store::{
-    ConversationId, ErrorKind, Expected, NewConversation, NewEntry, Postgres, Store, StoreError, Tenant,
+    ConversationId, ErrorKind, Expected, NewConversation, NewEntry, Postgres, Records, RecordsExt, Store,
+    StoreError, Tenant,
 };
 
 fn said(text: &str) -> Vec<NewEntry> {

@@ -7,7 +7,7 @@ use crate::support::{Server, block_on};
 use scrollback_core::wire::Wire;
 use scrollback_core::{Entry, Role, Slot, Time};
 use scrollback_store::{
-    ConversationId, Expected, Memory, NewConversation, NewEntry, Postgres, Sqlite, Store, Tenant,
+    ConversationId, Expected, Memory, NewConversation, NewEntry, Postgres, RecordsExt, Sqlite, Store, Tenant,
 };
 
 /// Messages with what databases do not like, byte for byte as a provider may send them.

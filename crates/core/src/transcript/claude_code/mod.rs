@@ -244,7 +244,7 @@ impl<'l, 'a> SessionReader<'l, 'a> {
             for line in repeated {
                 draft.note(
                     line.line.number,
-                    "uuid stands twice; the first line with it is read",
+                    "uuid appears twice; the first line with it is read",
                     Some(line.line.text),
                 );
             }

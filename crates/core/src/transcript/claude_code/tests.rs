@@ -156,14 +156,14 @@ fn broken_lines_fail_alone_and_everything_else_is_accounted_for() {
     let (drafts, failed) = found(text).unwrap();
     let failures: Vec<_> = failed.iter().map(|failure| failure.line).collect();
     assert_eq!(failures, [1, 3, 6, 11]);
-    assert!(failed[1].problem.contains("stands twice"), "{}", failed[1]);
+    assert!(failed[1].problem.contains("appears twice"), "{}", failed[1]);
     assert_eq!(failed[3].byte, text.len(), "the line that was cut off ends where the text does");
     assert_eq!(uuids(&drafts), [vec!["u1", "a1"], vec!["c2", "c1"]], "a circle is opened");
     assert_eq!(
         notes(&drafts[0]),
         [
             (4, "parentUuid names no line of this file; read as following line 2"),
-            (5, "uuid stands twice; the first line with it is read"),
+            (5, "uuid appears twice; the first line with it is read"),
             (8, "attachment"),
         ]
     );

@@ -31,7 +31,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule::new(
         "BC-5",
         Severity::Refused,
-        "no id stands twice among the toolUse or the toolResult blocks of one message",
+        "no id appears twice among the toolUse or the toolResult blocks of one message",
         "left out the second one",
     ),
     Rule::new(

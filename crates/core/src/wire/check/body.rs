@@ -18,7 +18,7 @@ pub(super) fn lists<'a, const N: usize>(body: Raw<'a>, keys: [&str; N]) -> [Elem
     for (key, value) in body.members() {
         let place = keys.iter().position(|wanted| *wanted == key).and_then(|at| found.get_mut(at));
         if let Some(place) = place {
-            // The first one, if a key stands twice.
+            // The first one, if a key appears twice.
             place.get_or_insert(value);
         }
     }

@@ -242,7 +242,7 @@ fn check_result(
         report.add(
             "OC-14",
             format!("{path}/name"),
-            "a tool message has no name, it is dropped; leave it out",
+            "remove `name`: tool messages do not take one, it is dropped",
         );
     }
 }

@@ -68,7 +68,7 @@ pub(crate) fn empty_entry(wire: Wire, role: Role, raw: Arc<str>) -> Entry {
     }
 }
 
-/// An object in which no key stands twice.
+/// An object in which no key appears twice.
 pub(super) fn object<'a>(
     value: Raw<'a>,
     path: &At<'_>,

@@ -1,4 +1,4 @@
-//! What somebody said: their own words as markdown, what their client put around them behind a click.
+//! What a person said: their own words as markdown, what their client put around them behind a click.
 
 use maud::{Markup, html};
 use scrollback_core::Role;

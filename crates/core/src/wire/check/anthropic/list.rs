@@ -167,7 +167,7 @@ fn check_members(request: &AnthropicRequest<'_>, found: &mut Findings) {
     let id = thread.get("previous_message_id").map(Raw::kind);
     if request.continues_thread() {
         if id != Some(JsonKind::String) {
-            let message = "a thread goes on from a message: name it in `previous_message_id`";
+            let message = "a thread continues from a message: name it in `previous_message_id`";
             found.add("AN-44", RequestPath::Member("thread"), message);
         }
     } else if id.is_some() {

@@ -156,7 +156,7 @@ pub(in super::super) const RULES: &[Rule] = &[
     Rule::new(
         "AN-44",
         Refused,
-        "a continued thread names the message it goes on from, and keeps its system prompt and tools",
+        "a continued thread names the message it continues from, and keeps its system prompt and tools",
         "left the thread out",
     ),
     Rule::new("AN-45", Allowed, "fallback blocks keep their place", ""),

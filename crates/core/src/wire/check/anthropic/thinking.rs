@@ -42,7 +42,7 @@ fn check_thinking(block: &AnthropicBlock<'_>, found: &mut Findings) {
             "thinking without its signature; leave it out, or keep what came with it",
         );
     } else if !block.signature.is_some_and(looks_signed) {
-        found.add("AN-31", block.place, "this is no signature the provider made; leave the thinking out");
+        found.add("AN-31", block.place, "the provider did not make this signature; leave the thinking out");
     }
 }
 

@@ -42,7 +42,7 @@ impl<'i> Ids<'i> {
                 let message = "nothing is stored, so the reference leads nowhere; send the item itself";
                 report.add("OR-8", &path, message);
             } else if item.side == ItemSide::Reasoning && bare {
-                let message = "nothing is stored, so the id is no reasoning; send its encrypted_content or leave it out";
+                let message = "nothing is stored, so the id does not stand for reasoning; send its encrypted_content or leave it out";
                 report.add("OR-8", &path, message);
             }
         }

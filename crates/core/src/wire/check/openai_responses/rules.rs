@@ -33,7 +33,7 @@ pub(in super::super) const RULES: &[Rule] = &[
     Rule::new(
         "OR-7",
         Refused,
-        "no id stands twice, neither in the input nor in what the server holds",
+        "no id appears twice, neither in the input nor in what the server holds",
         "left the second of the items out",
     ),
     Rule::new(

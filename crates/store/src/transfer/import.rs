@@ -336,7 +336,7 @@ impl Importer {
             tx.append(id, Expected::Any, vec![decision.into()]).alias(self.alias(key, id, Some(head)));
             match self.store.commit(tx).await {
                 Err(error) if matches!(error.kind(), ErrorKind::BadDecision | ErrorKind::Stale) => {
-                    imported.note(format!("a decision of the source does not hold ({})", error.code()));
+                    imported.note(format!("a decision of the source cannot be applied ({})", error.code()));
                 }
                 other => {
                     other?;

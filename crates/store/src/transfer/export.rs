@@ -204,10 +204,10 @@ fn place(placed: &StoredEntry) -> Result<String, StoreError> {
 impl ExportLine {
     /// What stands at the place; in words, why that cannot be told.
     fn slot(self) -> Result<Slot, String> {
-        let at = Time::parse(&self.created_at).ok_or("`created_at` is no time")?;
+        let at = Time::parse(&self.created_at).ok_or("`created_at` is not a time")?;
         let evaluation = || {
             let id = self.evaluation_id.as_deref().and_then(|id| Uuid::parse_str(id).ok());
-            id.ok_or("`evaluation_id` is no UUID")
+            id.ok_or("`evaluation_id` is not a UUID")
         };
         match (self.role, self.erased) {
             (None, true) => Ok(Slot::Decision(Arc::new(Decision::Interrupted { call_ids: Vec::new() }), at)),
@@ -220,11 +220,11 @@ impl ExportLine {
                 evaluation_id: evaluation()?,
                 sequence: self.sequence.ok_or("`sequence` is missing")?,
                 created_at: at,
-                body_hash: self.body_hash.as_deref().and_then(unhex).ok_or("`body_hash` is no hash")?,
+                body_hash: self.body_hash.as_deref().and_then(unhex).ok_or("`body_hash` is not a hash")?,
             }))),
             (Some(role), false) => {
                 let evaluation = evaluation()?;
-                let wire = self.wire.filter(|wire| *wire != Wire::Scrollback).ok_or("`wire` is none")?;
+                let wire = self.wire.filter(|wire| *wire != Wire::Scrollback).ok_or("`wire` is unknown")?;
                 let raw = self.raw.ok_or("`raw` is missing")?;
                 let entry =
                     Entry::kept(wire, role, &raw, self.part, self.meta).map_err(|error| error.to_string())?;
@@ -269,10 +269,10 @@ impl ExportReader {
         if header.scrollback != 1 {
             return Err(bad(&format!("has version {}; 1 is the one there is", header.scrollback)));
         }
-        let time = |text: &str| Time::parse(text).ok_or_else(|| bad("has a time that is none"));
+        let time = |text: &str| Time::parse(text).ok_or_else(|| bad("has a time that cannot be read"));
         let maybe = |text: &Option<String>| text.as_deref().map(time).transpose();
-        let id = |text: &str| ConversationId::parse(text).ok_or_else(|| bad("has an id that is none"));
-        let hash = |text: &str| unhex(text).ok_or_else(|| bad("has a link that is none"));
+        let id = |text: &str| ConversationId::parse(text).ok_or_else(|| bad("has an id that cannot be read"));
+        let hash = |text: &str| unhex(text).ok_or_else(|| bad("has a link that cannot be read"));
         let forked = header.fork_position.is_some();
         let kind = if forked { ConversationKind::Branch } else { ConversationKind::Main };
         let session_id = header.session.as_ref().map(|session| session.id.as_str());

@@ -1,4 +1,4 @@
-//! Every text a person may read, in one list: `cargo test -p scrollback-cli --test main every_text -- --nocapture` prints it,
+//! Every text a person may read, in one list: `cargo test -p scrollback-cli --test cli every_text -- --nocapture` prints it,
 //! file by file, to be read from top to bottom like a page. What STYLE calls riddles is refused.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 

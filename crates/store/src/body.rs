@@ -36,12 +36,44 @@ pub(crate) struct StoredBody {
 }
 
 /// What stays of an erased body.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Grave {
-    pub(crate) erased_at: String,
-    pub(crate) reason: String,
-    pub(crate) bytes: u64,
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Grave {
+    erased_at: String,
+    reason: String,
+    bytes: u64,
+    /// Of the members above and of the hash that the chain over what was said has here: neither can be found again from what
+    /// is left. None where an older program erased.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    digest: Option<String>,
 }
+
+impl Grave {
+    fn digest(&self, row: &EntryRow) -> String {
+        let prefix = hex(row.prefix.as_deref().unwrap_or_default());
+        let told = format!("{prefix}\n{}\n{}\n{}", self.erased_at, self.bytes, self.reason);
+        hex(blake3::hash(told.as_bytes()).as_bytes().get(..8).unwrap_or_default())
+    }
+}
+
+/// What stays of the body of an entry that is erased: when and why, and how long it was.
+pub(crate) fn grave(row: &EntryRow, reason: &str, at: Time) -> String {
+    let bytes = row.body.len() as u64;
+    let mut grave = Grave { erased_at: at.to_string(), reason: reason.into(), bytes, digest: None };
+    grave.digest = Some(grave.digest(row));
+    serde_json::to_string(&grave).unwrap_or_default()
+}
+
+/// Whether what stays of an erased entry is as it was written.
+pub(crate) fn is_grave(row: &EntryRow) -> bool {
+    // An import does not know when and why the entry was erased.
+    row.body == IMPORTED_GRAVE
+        || serde_json::from_str::<Grave>(&row.body)
+            .is_ok_and(|grave| grave.digest.as_ref().is_none_or(|digest| *digest == grave.digest(row)))
+}
+
+/// The body of an erased entry that was imported.
+const IMPORTED_GRAVE: &str = "{}";
 
 /// A body, read back as JSON.
 #[derive(Deserialize)]
@@ -84,7 +116,7 @@ pub(crate) fn write(slot: &Slot) -> StoredBody {
             let decision = serde_json::to_string(decision.as_ref()).unwrap_or_default();
             StoredBody { text: format!("{{\"decision\":{decision}}}"), large: Vec::new() }
         }
-        Slot::Erased(_) => StoredBody { text: "{}".into(), large: Vec::new() },
+        Slot::Erased(_) => StoredBody { text: IMPORTED_GRAVE.into(), large: Vec::new() },
     }
 }
 

@@ -7,7 +7,7 @@ use scrollback_core::{Slot, Time};
 use super::lineage::{self, Lineage};
 use super::request::Requests;
 use super::{append, calls, commit, large, read, sent, session};
-use crate::body::{self, Grave};
+use crate::body;
 use crate::conversation::Conversation;
 use crate::error::StoreError;
 use crate::id::{ConversationId, Tenant};
@@ -146,8 +146,7 @@ async fn erase_row<R: Rows>(
     for hash in body::references(&row.body) {
         rows.release(tenant, &hash).await?;
     }
-    let erased = Grave { erased_at: at.to_string(), reason: reason.into(), bytes: row.body.len() as u64 };
-    let body = serde_json::to_string(&erased).unwrap_or_default();
+    let body = body::grave(row, reason, at);
     rows.unindex(&row.conversation, row.position).await?;
     rows.put(&EntryRow { kind: TOMBSTONE.into(), body, ..row.clone() }).await
 }

@@ -307,6 +307,10 @@ impl<'c> VerifyState<'c> {
         if row.kind != TOMBSTONE && said != written {
             self.problem(position, ProblemKind::BodyChanged, "the entry is not what its hash was made of");
         }
+        if row.kind == TOMBSTONE && !body::is_grave(row) {
+            let what = "what stays of the erased entry is not what was written";
+            self.problem(position, ProblemKind::BodyChanged, what);
+        }
         Some((written, slot))
     }
 

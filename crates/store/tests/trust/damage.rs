@@ -144,6 +144,36 @@ fn damage(bytes: &mut [u8], page: usize, dice: &mut Dice) -> &'static str {
 }
 
 #[test]
+fn what_stays_of_an_erased_entry_is_verified() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let tenant = Tenant::default();
+    let changed = |sql: &str| {
+        assert!(Connection::open(&path).unwrap().execute(sql, []).unwrap() > 0, "{sql}");
+        noticed(&path)
+    };
+    {
+        let store = Sqlite::open(&path, Time(0)).unwrap();
+        let store: &dyn Store = &store;
+        block_on(async {
+            let anna = Recipient::parse("anna").unwrap();
+            let said = NewEntry::evaluation([Entry::text(Role::User, "hello")], Time(0));
+            let id =
+                store.append_for(&tenant, Time(0), &anna, Expected::Any, said).await.unwrap().conversation;
+            store.erase(&tenant, &id, Erase::All, "trial", Time(2)).await.unwrap();
+        });
+    }
+    assert!(!noticed(&path), "an undamaged store is whole");
+    assert!(changed("update entries set body = replace(body, 'trial', 'trail') where kind = 2"));
+    assert!(!changed("update entries set body = replace(body, 'trail', 'trial') where kind = 2"));
+    assert!(changed("update entries set body = replace(body, 'reason', 'treason') where kind = 2"));
+    assert!(!changed("update entries set body = replace(body, 'treason', 'reason') where kind = 2"));
+    assert!(changed("update entries set prefix_hash = zeroblob(32) where kind = 2"));
+    let older = "update entries set body = '{\"erased_at\":\"1970-01-01T00:00:00.002Z\",\"reason\":\"trial\",\"bytes\":9}' where kind = 2";
+    assert!(!changed(older), "what an older program erased has no digest");
+}
+
+#[test]
 fn every_damage_that_can_be_read_is_noticed() {
     let folder = tempfile::tempdir().unwrap();
     let (path, copy) = (folder.path().join("store.db"), folder.path().join("copy.db"));

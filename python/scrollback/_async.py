@@ -16,6 +16,10 @@ from ._view import View
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
+    from .adapters.langchain import ScrollbackMiddleware
+    from .adapters.openai_agents import ScrollbackSession
+    from .adapters.pydantic_ai import ScrollbackCapability
+
 __all__ = ["AsyncConversation", "AsyncStore"]
 
 #: Threads that wait for stores. Waiting costs nothing, and appends that wait together are written together.
@@ -64,6 +68,21 @@ class AsyncConversation:
     ) -> View:
         """`Conversation.view`."""
         return await apart(self.sync.view, manager, wire=wire, model=model)
+
+    async def curated(
+        self,
+        messages: Sequence[T],
+        manager: object = "auto(32k)",
+        *,
+        to_json: Callable[[T], Sequence[dict[str, Any]]],
+        from_json: Callable[[dict[str, Any]], T | None],
+        wire: str = "openai-chat",
+        model: str | None = None,
+    ) -> list[T]:
+        """`Conversation.curated`. The two functions are called on another thread."""
+        return await apart(
+            self.sync.curated, messages, manager, to_json=to_json, from_json=from_json, wire=wire, model=model
+        )
 
     async def search(self, words: str, *, limit: int = 20) -> list[Hit]:
         """`Conversation.search`."""
@@ -169,8 +188,24 @@ class AsyncStore:
     ) -> None:
         await self.close()
 
+    def session(self, recipient: str) -> ScrollbackSession:
+        """`Store.session`."""
+        return self.sync.session(recipient)
+
+    def run_config(self, manager: object = "auto", **options: Any) -> Any:
+        """`Store.run_config`."""
+        return self.sync.run_config(manager, **options)
+
+    def middleware(self, manager: object = "auto", *, recipient: str | None = None) -> ScrollbackMiddleware:
+        """`Store.middleware`."""
+        return self.sync.middleware(manager, recipient=recipient)
+
+    def capability(self, manager: object = "auto", *, recipient: str | None = None) -> ScrollbackCapability:
+        """`Store.capability`."""
+        return self.sync.capability(manager, recipient=recipient)
+
     def __repr__(self) -> str:
         return f"<Async{repr(self.sync)[1:]}"
 
     def __reduce__(self) -> Any:
-        raise TypeError("a store cannot be pickled: give the worker its URL and open it there")
+        raise TypeError("a store cannot be pickled or copied: give the worker its URL and open it there")

@@ -7,8 +7,10 @@ import os
 from typing import Any, Protocol, TypeVar
 
 from . import _core
+from ._check import path_of, text
+from ._errors import ManagerError
 
-__all__ = ["Backend", "Chat", "Embedded", "Sent", "manager_text", "url_of"]
+__all__ = ["Backend", "Chat", "Embedded", "Sent", "manager_text", "options_of", "url_of"]
 
 #: Body, wire, position, entries recorded and sent, tokens, whether they are exact, and the explanation if it came along.
 Sent = tuple[str, str, int, tuple[int, int], int, bool, "dict[str, Any] | None"]
@@ -47,7 +49,7 @@ class Backend(Protocol):
 
 def url_of(where: str | os.PathLike[str]) -> str:
     """The URL of a store: a file name is one of SQLite."""
-    text = os.fspath(where)
+    text = path_of(where, "a store")
     if text == ":memory:":
         return "sqlite::memory:"
     if text.startswith(("sqlite:", "postgres:", "postgresql:", "http://", "https://", "memory:")) or "://" in text:
@@ -57,7 +59,23 @@ def url_of(where: str | os.PathLike[str]) -> str:
 
 def manager_text(manager: object) -> str:
     """A manager as text: `auto(32k)`, or JSON of its other forms."""
-    return manager if isinstance(manager, str) else json.dumps(manager)
+    if isinstance(manager, str):
+        return text(manager, "a manager", '"auto(32k)"')
+    if not isinstance(manager, (dict, list, tuple)):
+        message = f'a manager is a text such as "auto(32k)", a dict or a list of them, not {type(manager).__name__}'
+        raise ManagerError(message, "bad_syntax")
+    try:
+        return json.dumps(manager, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ManagerError(f"the manager cannot be written as JSON: {error}", "bad_syntax") from None
+
+
+def options_of(wire: Any, model: Any) -> tuple[str | None, str | None]:
+    """The names of a wire and a model."""
+    return (
+        None if wire is None else text(wire, "a wire", '"anthropic"'),
+        None if model is None else text(model, "a model", '"openai:gpt-4o"'),
+    )
 
 
 class EmbeddedChat:
@@ -96,8 +114,11 @@ class Embedded:
 
     def __init__(self, url: str, tenant: str | None) -> None:
         self._core = _core.Store(url, tenant)
-        self.describe = self._core.describe
+        self._where = self._core.describe()
         self.close = self._core.close
+
+    def describe(self) -> str:
+        return self._where
 
     def conversation(self, name: str) -> Chat:
         return EmbeddedChat(self._core.conversation(name))

@@ -1,5 +1,6 @@
 """The engine. Use the package `scrollback`; this module takes and gives JSON text."""
 
+from collections.abc import Sequence
 from os import PathLike
 
 __version__: str
@@ -7,7 +8,8 @@ __version__: str
 def curate(
     messages: str, manager: str, model: str | None, wire: str | None, explain: bool
 ) -> tuple[str, str | None, list[int | str] | None, int, str | None]: ...
-def simulate(paths: list[str | PathLike[str]], managers: list[str], model: str | None) -> str: ...
+def check(messages: str, wire: str | None) -> int: ...
+def simulate(paths: Sequence[str | PathLike[str]], managers: list[str], model: str | None) -> str: ...
 
 class Store:
     def __new__(cls, url: str, tenant: str | None) -> Store: ...

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, cast, overload
 
 from . import _core
-from ._backend import manager_text
+from ._backend import manager_text, options_of
+from ._check import paths_of
+from ._errors import ArgumentError
 from ._text import Messages, text_of
 from ._types import Explanation, table
 
@@ -55,6 +57,7 @@ def curate(
     [{'role': 'user', 'content': '3'}, {'role': 'user', 'content': '4'}]
     """
     text = text_of(messages)
+    wire, model = options_of(wire, model)
     _, body, pieces, _, report = _core.curate(text, manager_text(manager), model, wire, explain)
     curated: Any
     if pieces is None:
@@ -149,7 +152,7 @@ def kept(row: dict[str, Any]) -> float:
 
 def simulate(
     paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-    managers: Sequence[object] = ("passthrough", "sliding_window(20)", "auto(32k)"),
+    managers: Sequence[object] | Mapping[str, object] = ("passthrough", "sliding_window(20)", "auto(32k)"),
     *,
     model: str | None = None,
 ) -> Simulation:
@@ -157,6 +160,11 @@ def simulate(
 
     `paths` are transcripts of any known format, requests, or folders of them.
     """
-    listed = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    listed = paths_of(paths)
+    if isinstance(managers, (str, Mapping)):
+        managers = [managers]
     texts = [manager_text(manager) for manager in managers]
-    return Simulation(json.loads(_core.simulate([os.fspath(path) for path in listed], texts, model)))
+    if not listed or not texts:
+        raise ArgumentError("simulate needs at least one path and one manager", "bad_argument")
+    _, model = options_of(None, model)
+    return Simulation(json.loads(_core.simulate(listed, texts, model)))

@@ -113,11 +113,15 @@ _CODES: dict[str, type[ScrollbackError]] = {
     "bad_argument": ArgumentError,
     "bad_request": ArgumentError,
     "bad_range": ArgumentError,
+    "bad_url": ArgumentError,
+    "bad_query": ArgumentError,
+    "bad_limit": ArgumentError,
+    "bad_decision": ArgumentError,
     "not_found": NotFoundError,
+    "no_such_handle": NotFoundError,
     "conflict": ConflictError,
     "exists": ConflictError,
     "stale": ConflictError,
-    "bad_text": StoreError,
 }
 
 

@@ -9,8 +9,11 @@ import threading
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
+from . import _core
 from ._backend import Chat, Sent
-from ._errors import ArgumentError, ClosedError, NotFoundError, RemoteError, of_code
+from ._check import text
+from ._errors import ArgumentError, ClosedError, ConflictError, MessagesError, NotFoundError, RemoteError, of_code
+from ._types import parsed
 
 __all__ = ["Remote"]
 
@@ -18,15 +21,23 @@ __all__ = ["Remote"]
 PATIENCE = 120.0
 #: Places that one page of a record holds.
 PAGE = 500
+#: What a list of conversations says of each, as a store in this process does.
+LISTED = ("id", "recipient", "title", "status", "updated_at", "turns", "entries")
 
 
 class Remote:
     """A store behind a server. Each thread has a connection of its own, and so has each process."""
 
     def __init__(self, url: str, key: str | None) -> None:
-        parts = urlsplit(url)
-        if parts.hostname is None or parts.scheme not in ("http", "https"):
+        try:
+            parts = urlsplit(url)
+            known = parts.hostname is not None and parts.scheme in ("http", "https") and parts.port != 0
+        except ValueError:
+            known, parts = False, urlsplit("")
+        if not known:
             raise ArgumentError(f"{url!r} is not the address of a server; write http://127.0.0.1:7275", "bad_url")
+        if key is not None and (not text(key, "a key", '"sb_…"').isascii() or not key.isprintable()):
+            raise ArgumentError("a key is printable ASCII, as `scrollback key add` printed it", "bad_argument")
         self._url = url.rstrip("/")
         self._parts = parts
         self._key = key
@@ -54,7 +65,7 @@ class Remote:
             try:
                 connection.request(verb, f"{self._parts.path.rstrip('/')}/api{path}", data, headers)
                 answer = connection.getresponse()
-                text = answer.read()
+                said = answer.read()
                 break
             except (http.client.HTTPException, OSError) as error:
                 self._hang_up()
@@ -66,11 +77,11 @@ class Remote:
             except BaseException:
                 self._hang_up()
                 raise
-        return self._read(answer.status, text)
+        return self._read(answer.status, said)
 
-    def _read(self, status: int, text: bytes) -> Any:
+    def _read(self, status: int, said: bytes) -> Any:
         try:
-            told: Any = json.loads(text)
+            told: Any = json.loads(said)
         except ValueError:
             raise RemoteError(f"{self._url} answered {status} without JSON: is it a Scrollback server?", "io") from None
         if status < 400:
@@ -105,36 +116,26 @@ class Remote:
 
     def read(self, handle: str) -> dict[str, Any]:
         tail, first, last = parsed(handle)
-        after: str | None = None
-        while True:
-            more = "" if after is None else f"&after={quote(after)}"
-            page = self.ask("GET", f"/conversations?limit={PAGE}{more}")
-            for row in page["conversations"]:
-                if str(row["id"]).lower().endswith(tail):
-                    entries = entries_of(self, row["id"], first, last)
-                    if entries:
-                        return {"conversation": row["id"], "entries": entries}
-            after = page["next"]
-            if after is None:
-                raise NotFoundError(f"nothing stands at {handle}; search for the words instead", "not_found")
+        entries: list[dict[str, Any]] = []
+        more: str | None = f"sb:{tail}#{first}-{last}" if first != last else f"sb:{tail}#{first}"
+        told: Any = None
+        while more is not None:
+            told = self.ask("GET", f"/entries/{quote(more, safe='')}")
+            entries += told["entries"]
+            more = told["next"]
+        return {"conversation": told["conversation"], "entries": entries}
 
     def list(self, limit: int) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = self.ask("GET", f"/conversations?limit={limit}")["conversations"]
+        rows: list[dict[str, Any]] = []
+        after: str | None = None
+        while len(rows) < limit:
+            more = "" if after is None else f"&after={quote(after, safe='')}"
+            page = self.ask("GET", f"/conversations?limit={min(PAGE, limit - len(rows))}{more}")
+            rows += [{name: row[name] for name in LISTED} for row in page["conversations"]]
+            after = page["next"]
+            if after is None:
+                break
         return rows
-
-
-def parsed(handle: str) -> tuple[str, int, int]:
-    """The end of the id, and the first and last position that a handle names."""
-    try:
-        tail, places = handle.strip().removeprefix("sb:").lower().split("#")
-        first, _, last = places.partition("-")
-        numbers = int(first), int(last or first)
-        if not handle.strip().startswith("sb:") or len(tail) < 10 or not tail.isalnum() or numbers[0] > numbers[1]:
-            raise ValueError
-    except ValueError:
-        message = f"{handle!r} is no handle; handles look like sb:k7q2m9x4td#412 (search for the words instead)"
-        raise ArgumentError(message, "bad_handle") from None
-    return tail, *numbers
 
 
 def entries_of(remote: Remote, id: str, first: int, last: int) -> list[dict[str, Any]]:
@@ -171,14 +172,17 @@ class RemoteChat:
             return found
         try:
             return str(self._remote.ask("POST", "/conversations", json.dumps({"recipient": self._name}))["id"])
-        except Exception as error:
+        except ConflictError:
             # Another writer began it meanwhile.
             found = self._id()
             if found is None:
-                raise error
+                raise
             return found
 
     def _append(self, messages: str, wire: str | None, follow: bool) -> Any:
+        # Here, so that text which is refused has not begun a conversation, and cannot say more than its messages.
+        if not _core.check(messages, wire) and not follow:
+            raise MessagesError("there are no messages to append", "bad_input")
         named = "" if wire is None else f',"wire":{json.dumps(wire)}'
         following = ',"follow":true' if follow else ""
         # The text goes on as it came.
@@ -198,6 +202,8 @@ class RemoteChat:
         try:
             managers: Any = json.loads(manager)
         except ValueError:
+            managers = None
+        if not isinstance(managers, (dict, list)):
             managers = [manager]
         asked: dict[str, Any] = {"managers": managers, **more}
         if wire is not None:
@@ -213,8 +219,8 @@ class RemoteChat:
             body = {"model": model.split(":", 1)[-1], **body}
         entries = (told["counts"]["original"], told["counts"]["curated"])
         tokens = told["tokens"]
-        text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
-        return text, told["wire"], told["upto"], entries, tokens["curated"], tokens["method"] == "exact", told
+        sent = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+        return sent, told["wire"], told["upto"], entries, tokens["curated"], tokens["method"] == "exact", told
 
     def explain(self, manager: str, wire: str | None, model: str | None, upto: int) -> dict[str, Any]:
         told: dict[str, Any] = self._view(manager, wire, model, upto=upto)

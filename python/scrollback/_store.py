@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ._backend import Backend, Chat, Embedded, manager_text, url_of
-from ._errors import ArgumentError
+from ._backend import Backend, Chat, Embedded, manager_text, options_of, url_of
+from ._check import MOST_HITS, end_of, position, positions_of, text, whole
+from ._errors import ArgumentError, NotFoundError
 from ._text import Messages, text_of
-from ._types import Entry, Erased, Followed, Hit, Status, handle_of
+from ._types import Entry, Erased, Followed, Hit, Status, handle_of, parsed
 from ._view import View
 
 if TYPE_CHECKING:
@@ -44,14 +45,14 @@ class Conversation:
         >>> len(chat)
         1
         """
-        first, last = self._chat.append(text_of(messages), wire)
+        first, last = self._chat.append(text_of(messages), options_of(wire, None)[0])
         id = self.id or ""
         return [handle_of(id, position) for position in range(first, last + 1)]
 
     def follow(self, messages: Messages, *, wire: str | None = None) -> Followed:
         """Records what a list of messages says that the record does not say yet. For programs that keep a list of their own:
         call it with that list, or with its newest part, before each model call."""
-        return Followed(*self._chat.follow(text_of(messages), wire))
+        return Followed(*self._chat.follow(text_of(messages), options_of(wire, None)[0]))
 
     def curated(
         self,
@@ -103,57 +104,57 @@ class Conversation:
         >>> chat.view("sliding_window(20)", wire="anthropic", model="claude-sonnet-5").request
         {'model': 'claude-sonnet-5', 'messages': [{'role': 'user', 'content': 'hello'}]}
         """
-        text = manager_text(manager)
-        body, spoken, upto, entries, tokens, exact, told = self._chat.send(text, wire, model)
+        named = manager_text(manager)
+        wire, model = options_of(wire, model)
+        body, spoken, upto, entries, tokens, exact, told = self._chat.send(named, wire, model)
 
         def explain() -> dict[str, Any]:
-            return told if told is not None else self._chat.explain(text, spoken, model, upto)
+            return told if told is not None else self._chat.explain(named, spoken, model, upto)
 
         return View(
-            body, manager=text, wire=spoken, upto=upto, entries=entries, tokens=tokens, exact=exact, explain=explain
+            body, manager=named, wire=spoken, upto=upto, entries=entries, tokens=tokens, exact=exact, explain=explain
         )
 
     def search(self, words: str, *, limit: int = 20) -> list[Hit]:
         """Entries of this conversation that have all the words, best first. `"phrases"`, `prefix*` and `-without` work."""
+        words, limit = text(words, "what to search for", '"order"'), whole(limit, "limit", 1, MOST_HITS)
         return [Hit.of(one) for one in self._chat.search(words, limit)]
 
     def read(self, handle: str) -> Entry:
         """What stands at a handle of this conversation, such as `sb:k7q2m9x4td#4`."""
-        from ._remote import parsed
-
         tail, first, last = parsed(handle)
         id = self.id
         found = self._chat.entries(first, last) if id is not None and id.lower().endswith(tail) else []
         if first != last:
             raise ArgumentError(f"{handle} names several entries: read them with entries({first}, {last})", "bad_handle")
         if not found or id is None:
-            from ._errors import NotFoundError
-
             message = f"nothing stands at {handle} in this conversation; Store.read finds handles of others"
             raise NotFoundError(message, "not_found")
         return Entry.of(id, found[0])
 
     def entries(self, first: int = 0, last: int | None = None) -> list[Entry]:
         """The places of the record between two positions, both included."""
+        first = position(first)
+        end = END if last is None else position(last)
         id = self.id or ""
-        return [Entry.of(id, one) for one in self._chat.entries(first, END if last is None else last)]
+        return [Entry.of(id, one) for one in self._chat.entries(first, end)]
 
     def last(self, count: int = 10) -> list[Any]:
         """The newest messages, as OpenAI chat has them. Instructions and the last question stay, and tool calls stay with their
         results, so there may be a few more than asked for."""
-        return self.view(f"sliding_window({count})", wire="openai-chat").messages
+        return self.view(f"sliding_window({whole(count, 'count')})", wire="openai-chat").messages
 
     def pin(self, positions: Sequence[int]) -> None:
         """Protects whole groups from every manager."""
-        self._chat.pin(list(positions), True)
+        self._chat.pin(positions_of(positions, "pin"), True)
 
     def unpin(self, positions: Sequence[int]) -> None:
         """Undoes `pin`."""
-        self._chat.pin(list(positions), False)
+        self._chat.pin(positions_of(positions, "unpin"), False)
 
     def compact(self, keep: int = 3) -> str | None:
         """Has all but the last `keep` turns summarised, without a model. The summary; none if there is nothing to do."""
-        return self._chat.compact(keep)
+        return self._chat.compact(whole(keep, "keep"))
 
     @property
     def summary(self) -> str | None:
@@ -167,14 +168,17 @@ class Conversation:
 
     def set_status(self, status: str) -> None:
         """Sets where it stands: `active`, `awaiting_answer`, `closed` or `idle`."""
-        self._chat.set_status(status)
+        self._chat.set_status(text(status, "a status", '"closed"'))
 
     def erase(self, first: int | None = None, last: int | None = None, *, reason: str = "asked for") -> Erased:
         """Erases what was said, for good: everything, or the entries between two positions. Their places stay."""
         if first is None and last is not None:
             raise ArgumentError("erase(first, last): the first position is missing", "bad_argument")
-        positions = None if first is None else (first, first if last is None else last)
-        return Erased(*self._chat.erase(positions, reason))
+        positions = None
+        if first is not None:
+            first = position(first)
+            positions = (first, first if last is None else end_of(first, last, "erase"))
+        return Erased(*self._chat.erase(positions, text(reason, "the reason", '"asked for"')))
 
     @property
     def id(self) -> str | None:
@@ -186,6 +190,9 @@ class Conversation:
 
     def __repr__(self) -> str:
         return f"<Conversation with {self.recipient!r}>"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a conversation cannot be pickled or copied: give the worker the URL of its store and the recipient")
 
 
 class Store:
@@ -205,7 +212,7 @@ class Store:
         url = url_of(where)
         remote = url.startswith(("http://", "https://"))
         if key is not None and not remote:
-            raise ArgumentError("only a server takes a key", "bad_argument")
+            raise ArgumentError("only a server takes a key: give the store's address, as in http://127.0.0.1:7275", "bad_argument")
         if tenant is not None and remote:
             raise ArgumentError("at a server the key says which tenant: give no tenant", "bad_argument")
         self._backend: Backend
@@ -214,24 +221,29 @@ class Store:
 
             self._backend = Remote(url, key)
         else:
-            self._backend = Embedded(url, tenant)
+            self._backend = Embedded(url, None if tenant is None else text(tenant, "a tenant", '"shop"'))
 
     def conversation(self, recipient: str) -> Conversation:
         """The conversation with a person or channel. One that does not exist yet begins with its first append."""
+        recipient = text(recipient, "a recipient", '"anna"')
         return Conversation(self._backend.conversation(recipient), recipient)
 
     def search(self, words: str, *, recipient: str | None = None, limit: int = 20) -> list[Hit]:
         """Entries that have all the words, best first."""
+        words, limit = text(words, "what to search for", '"order"'), whole(limit, "limit", 1, MOST_HITS)
+        if recipient is not None:
+            recipient = text(recipient, "a recipient", '"anna"')
         return [Hit.of(one) for one in self._backend.search(words, recipient, limit)]
 
     def read(self, handle: str) -> list[Entry]:
         """What stands at a handle, in any conversation: one entry, or those of a range."""
+        parsed(handle)
         told = self._backend.read(handle)
         return [Entry.of(told["conversation"], one) for one in told["entries"]]
 
     def list(self, *, limit: int = 50) -> list[dict[str, Any]]:
         """The conversations written last: id, recipient, title, status, updated_at, turns and entries."""
-        return self._backend.list(limit)
+        return self._backend.list(whole(limit, "limit", 1))
 
     def session(self, recipient: str) -> ScrollbackSession:
         """A session of the OpenAI Agents SDK: `Runner.run(agent, text, session=store.session("anna"))`."""
@@ -273,4 +285,4 @@ class Store:
         return f"<Store {self._backend.describe()}>"
 
     def __reduce__(self) -> Any:
-        raise TypeError("a store cannot be pickled: give the worker its URL and open it there")
+        raise TypeError("a store cannot be pickled or copied: give the worker its URL and open it there")

@@ -18,7 +18,7 @@ Messages = Any
 
 def text_of(messages: Messages) -> str:
     """JSON text of messages. Text is taken as JSON that is there already."""
-    if isinstance(messages, (bytes, bytearray)):
+    if isinstance(messages, (bytes, bytearray, memoryview)):
         try:
             messages = bytes(messages).decode("utf-8")
         except UnicodeDecodeError as error:
@@ -59,9 +59,10 @@ def plain(value: object) -> object:
     found: Any = value
     if callable(getattr(found, "to_dict", None)) and callable(getattr(found, "model_dump", None)):
         try:
-            return found.to_dict(mode="json")
+            said = found.to_dict(mode="json")
         except TypeError:
-            return found.to_dict()
+            said = found.to_dict()
+        return unparsed(said) if type(found).__name__.startswith("Parsed") else said
     if callable(getattr(found, "model_dump", None)):
         return found.model_dump(mode="json", by_alias=True, exclude_none=True)
     if dataclasses.is_dataclass(found) and not isinstance(found, type):
@@ -73,6 +74,20 @@ def plain(value: object) -> object:
     raise MessagesError(
         f"{type(found).__name__} cannot be written as JSON: give a dict, or an object with model_dump()", "bad_input"
     )
+
+
+#: What SDKs put beside the provider's words when they parse them for the program.
+PARSED = ("parsed", "parsed_arguments", "parsed_output")
+
+
+def unparsed(said: Any) -> Any:
+    """A reply without what the SDK made of it, which no provider takes back. Inputs of tools are the model's own."""
+    if isinstance(said, list):
+        return [unparsed(one) for one in cast("list[Any]", said)]
+    if not isinstance(said, dict):
+        return said
+    pairs = cast("dict[str, Any]", said).items()
+    return {key: value if key == "input" else unparsed(value) for key, value in pairs if key not in PARSED}
 
 
 def trouble(value: object, path: str, seen: set[int]) -> tuple[str, str]:

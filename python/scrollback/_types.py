@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from ._check import text
+from ._errors import ArgumentError
+
 __all__ = ["Changed", "Dropped", "Entry", "Erased", "Explanation", "Followed", "Hit", "Item", "Status"]
 
 Json = dict[str, Any]
@@ -16,6 +19,23 @@ Json = dict[str, Any]
 def handle_of(conversation: str, position: int) -> str:
     """The stable name of a place: `sb:` and the end of the conversation's id, `#` and the position."""
     return f"sb:{conversation[-10:].lower()}#{position}"
+
+
+def parsed(handle: str) -> tuple[str, int, int]:
+    """The end of the id, and the first and last position that a handle names."""
+    try:
+        tail, places = text(handle, "a handle", '"sb:k7q2m9x4td#412"').strip().lower().split("#")
+        first, _, last = places.partition("-")
+        numbers = int(first), int(last or first)
+        known = tail.startswith("sb:") and len(tail) >= 13 and tail[3:].isalnum() and tail.isascii() and places.isascii()
+        if not known or not 0 <= numbers[0] <= numbers[1] < 2**63:
+            raise ValueError
+    except ArgumentError:
+        raise
+    except ValueError:
+        message = f"{handle!r} is no handle; handles look like sb:k7q2m9x4td#412 (search for the words instead)"
+        raise ArgumentError(message, "bad_handle") from None
+    return tail[3:], *numbers
 
 
 @dataclass(frozen=True)

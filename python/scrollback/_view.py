@@ -77,6 +77,10 @@ class View:
         """The entries of the view, each with its position in the record."""
         return self._explanation.items
 
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy has the explanation, and no way back to the store.
+        return {**self.__dict__, "_explanation": self._explanation, "_explain": None}
+
     def __len__(self) -> int:
         return self.sent
 

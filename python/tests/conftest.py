@@ -31,7 +31,7 @@ def program() -> str:
     named = os.environ.get("SCROLLBACK_PROGRAM", str(ROOT / "target/debug/scrollback"))
     if not Path(named).exists():
         missing("the program `scrollback`", "stores behind a server")
-    return named
+    return str(Path(named).resolve())
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from typing import Any
@@ -115,3 +116,193 @@ async def test_an_async_client_is_recorded() -> None:
 def test_what_is_no_client_is_refused() -> None:
     with pytest.raises(ArgumentError, match="create"):
         wrap(object(), "anna", store=Store(":memory:"))
+
+
+# What the SDKs offer beside `create`, with tools, in streams, raw and parsed.
+
+
+def openai_client(server: Scripted) -> openai.OpenAI:
+    return openai.OpenAI(api_key="x", http_client=httpx.Client(transport=httpx.MockTransport(server)))
+
+
+def anthropic_client(server: Scripted) -> anthropic.Anthropic:
+    server.web = httpx2
+    return anthropic.Anthropic(api_key="x", http_client=httpx2.Client(transport=httpx2.MockTransport(server)))
+
+
+def anthropic_events(_: int) -> str:
+    start = {**message(1), "content": [], "stop_reason": None}
+    events: list[dict[str, Any]] = [
+        {"type": "message_start", "message": start},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "let me "}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "look"}},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "content_block_start", "index": 1, "content_block": {"type": "tool_use", "id": "t1", "name": "look", "input": {}}},
+        {"type": "content_block_delta", "index": 1, "delta": {"type": "input_json_delta", "partial_json": '{"parsed"'}},
+        {"type": "content_block_delta", "index": 1, "delta": {"type": "input_json_delta", "partial_json": ": 1}"}},
+        {"type": "content_block_stop", "index": 1},
+        {"type": "message_delta", "delta": {"stop_reason": "tool_use", "stop_sequence": None}, "usage": {"output_tokens": 5}},
+        {"type": "message_stop"},
+    ]
+    return "".join(f"event: {one['type']}\ndata: {json.dumps(one)}\n\n" for one in events)
+
+
+def response(number: int) -> dict[str, Any]:
+    text = {"type": "output_text", "text": f"answer {number}", "annotations": []}
+    call = {"type": "function_call", "id": f"f{number}", "call_id": f"c{number}", "name": "look", "arguments": "{}"}
+    said = {"type": "message", "id": f"m{number}", "role": "assistant", "status": "completed", "content": [text]}
+    return {
+        "id": f"r{number}",
+        "object": "response",
+        "created_at": 1,
+        "model": "gpt-4o",
+        "status": "completed",
+        "output": [call] if number == 1 else [said],
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+    }
+
+
+def response_events(number: int) -> str:
+    told = response(number)
+    events = [
+        {"type": "response.created", "sequence_number": 0, "response": {**told, "output": [], "status": "in_progress"}},
+        {"type": "response.completed", "sequence_number": 1, "response": told},
+    ]
+    return "".join(f"event: {one['type']}\ndata: {json.dumps(one)}\n\n" for one in events)
+
+
+def chat_events(_: int) -> str:
+    chunks = [
+        {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [one]}
+        for one in (
+            {"index": 0, "delta": {"role": "assistant", "content": "ans"}, "finish_reason": None},
+            {"index": 0, "delta": {"content": "wer"}, "finish_reason": None},
+            {"index": 0, "delta": {}, "finish_reason": "stop"},
+        )
+    ]
+    return "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
+
+
+def texts(store: Store, name: str = "anna") -> list[tuple[str | None, str | None]]:
+    return [(entry.role, entry.text) for entry in store.conversation(name).entries() if entry.kind == "message"]
+
+
+HI: list[Any] = [{"role": "user", "content": "hi"}]
+
+
+def test_a_stream_of_anthropic_with_a_tool_call_is_recorded_whole() -> None:
+    store = Store(":memory:")
+    client = wrap(anthropic_client(Scripted(anthropic_events)), "anna", store=store)
+    with client.messages.create(model="claude-sonnet-4-5", max_tokens=9, messages=HI, stream=True) as stream:
+        assert sum(1 for _ in stream) == 11
+    said = store.conversation("anna").entries()[-1].message
+    assert said is not None and said["content"] == [
+        {"type": "text", "text": "let me look"},
+        {"type": "tool_use", "id": "t1", "name": "look", "input": {"parsed": 1}},
+    ]
+
+
+def test_a_stream_that_is_left_early_is_recorded_as_far_as_it_can_be_used() -> None:
+    store = Store(":memory:")
+    client = wrap(anthropic_client(Scripted(anthropic_events)), "anna", store=store)
+    with client.messages.create(model="claude-sonnet-4-5", max_tokens=9, messages=HI, stream=True) as stream:
+        for _ in range(7):
+            next(stream)
+    said = store.conversation("anna").entries()[-1].message
+    assert said is not None and said["content"] == [{"type": "text", "text": "let me look"}]
+
+
+def test_the_streams_with_helpers_are_recorded_once_and_stay_the_sdks_own() -> None:
+    store = Store(":memory:")
+    client = wrap(anthropic_client(Scripted(anthropic_events)), "anna", store=store)
+    with client.messages.stream(model="claude-sonnet-4-5", max_tokens=9, messages=HI) as stream:
+        assert "".join(stream.text_stream) == "let me look"
+        assert stream.get_final_message().stop_reason == "tool_use"
+    assert [role for role, _ in texts(store)] == ["user", "assistant"]
+    other = wrap(openai_client(Scripted(chat_events)), "bert", store=store)
+    with other.chat.completions.stream(model="gpt-4o", messages=HI) as helped:
+        for _ in helped:
+            pass
+        assert helped.get_final_completion().choices[0].message.content == "answer"
+    assert texts(store, "bert") == [("user", "hi"), ("assistant", "answer")]
+    third = wrap(openai_client(Scripted(lambda _: response_events(2))), "cleo", store=store)
+    with third.responses.stream(model="gpt-4o", input="hi") as answered:
+        assert answered.get_final_response().output_text == "answer 2"
+    assert texts(store, "cleo") == [("user", "hi"), ("assistant", "answer 2")]
+
+
+def test_responses_with_a_tool_keep_the_call_and_its_result_together() -> None:
+    server, store = Scripted(response), Store(":memory:")
+    client = wrap(openai_client(server), "anna", store=store, manager="turn_window(1)")
+    client.responses.create(model="gpt-4o", input="look")
+    own: list[Any] = [
+        {"role": "user", "content": "look"},
+        {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c1", "output": "sunny"},
+    ]
+    client.responses.create(model="gpt-4o", input=own)
+    assert [item.get("type", "message") for item in server.asked[1]["input"]] == ["message", "function_call", "function_call_output"]
+    assert [role for role, _ in texts(store)] == ["user", "assistant", "tool", "assistant"]
+    for event in client.responses.create(model="gpt-4o", input="and now?", stream=False).output:
+        assert event.type == "message"
+    assert [item["content"] for item in server.asked[2]["input"]] == ["and now?"], "the turn before is not sent"
+
+
+def test_what_the_provider_keeps_is_not_sent_twice() -> None:
+    server, store = Scripted(response), Store(":memory:")
+    client = wrap(openai_client(server), "anna", store=store)
+    for number in (2, 3):
+        client.responses.create(model="gpt-4o", input=f"question {number}", previous_response_id="r1")
+    assert server.asked[1]["input"] == [{"role": "user", "content": "question 3"}]
+    assert len(texts(store)) == 4
+
+
+def test_raw_and_parsed_replies_are_recorded_as_the_provider_said_them() -> None:
+    from pydantic import BaseModel
+
+    class Weather(BaseModel):
+        sky: str
+
+    def reply(number: int) -> dict[str, Any]:
+        told = completion(number)
+        told["choices"][0]["message"]["content"] = '{"sky": "blue"}'
+        return told
+
+    server, store = Scripted(reply), Store(":memory:")
+    client = wrap(openai_client(server), "anna", store=store)
+    parsed = client.chat.completions.parse(model="gpt-4o", messages=HI, response_format=Weather)
+    assert parsed.choices[0].message.parsed == Weather(sky="blue")
+    raw = client.chat.completions.with_raw_response.create(model="gpt-4o", messages=[{"role": "user", "content": "again"}])
+    assert raw.parse().choices[0].message.content == '{"sky": "blue"}'
+    assert texts(store) == [("user", "hi"), ("assistant", '{"sky": "blue"}'), ("user", "again"), ("assistant", '{"sky": "blue"}')]
+    assert "parsed" not in str(store.conversation("anna").entries()[1].raw)
+
+
+def test_wrapping_again_puts_the_new_conversation_in_the_place_of_the_old() -> None:
+    store = Store(":memory:")
+    client = openai_client(Scripted(completion))
+    for name in ("anna", "bert"):
+        wrap(client, name, store=store).chat.completions.create(model="gpt-4o", messages=HI)
+    assert len(texts(store, "anna")) == 2 and len(texts(store, "bert")) == 2
+
+
+async def test_async_streams_and_clients_beside_each_other_do_not_mix() -> None:
+    store = Store(":memory:")
+
+    async def one(name: str) -> None:
+        transport = httpx.MockTransport(Scripted(chat_events))
+        client = wrap(openai.AsyncOpenAI(api_key="x", http_client=httpx.AsyncClient(transport=transport)), name, store=store)
+        said: list[Any] = [{"role": "user", "content": name}]
+        async for _ in await client.chat.completions.create(model="gpt-4o", messages=said, stream=True):
+            await asyncio.sleep(0)
+        async with client.chat.completions.stream(model="gpt-4o", messages=[{"role": "user", "content": f"{name} again"}]) as stream:
+            async for _ in stream:
+                await asyncio.sleep(0)
+
+    names = [f"person {number}" for number in range(5)]
+    await asyncio.gather(*map(one, names))
+    for name in names:
+        assert texts(store, name) == [("user", name), ("assistant", "answer"), ("user", f"{name} again"), ("assistant", "answer")]

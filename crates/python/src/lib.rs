@@ -18,6 +18,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<store::Store>()?;
     module.add_class::<store::Chat>()?;
     module.add_function(wrap_pyfunction!(pure::curate, module)?)?;
+    module.add_function(wrap_pyfunction!(pure::check, module)?)?;
     module.add_function(wrap_pyfunction!(pure::simulate, module)?)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))
 }

@@ -47,6 +47,17 @@ pub(crate) fn curate(
     Ok((wire.name(), body, pieces.transpose()?, tokens, report.map(|report| report.to_string())))
 }
 
+/// Reads messages as an append would: how many entries they are, or what is wrong with them. For stores behind a server: what is refused has not begun
+/// a conversation there.
+#[pyfunction]
+pub(crate) fn check(py: Python<'_>, messages: String, wire: Option<String>) -> PyResult<usize> {
+    let read = py.detach(|| {
+        let wire = wire.as_deref().map(wire_named).transpose()?;
+        scrollback::read_messages(&messages, wire)
+    });
+    Ok(read.map_err(|error| raised(py, &error))?.len())
+}
+
 /// Replays transcripts; the answer is JSON.
 #[pyfunction]
 pub(crate) fn simulate(

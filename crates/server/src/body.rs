@@ -84,7 +84,12 @@ async fn collect(mut body: Body, limits: &ServerLimits, share: &mut Share) -> Re
         if received + bytes.len() > limits.body_bytes {
             return Err(too_large(limits));
         }
-        share.grow(bytes.len()).await?;
+        if let Err(full) = share.grow(bytes.len()).await {
+            drop((first, whole));
+            share.give_back();
+            discard(body, received + bytes.len(), limits).await;
+            return Err(full);
+        }
         match &first {
             None => first = Some(bytes),
             Some(start) => {
@@ -98,6 +103,18 @@ async fn collect(mut body: Body, limits: &ServerLimits, share: &mut Share) -> Re
     }
     // Most bodies come in one piece, and are not copied.
     Ok(if whole.is_empty() { first.unwrap_or_default() } else { whole.freeze() })
+}
+
+/// Reads the rest of a body that is refused for want of memory, and keeps none of it: a client that is still sending would see a
+/// broken connection instead of the answer that says when to try again.
+async fn discard(mut body: Body, mut received: usize, limits: &ServerLimits) {
+    let until = Instant::now() + limits.body_grace;
+    while let Ok(Some(Ok(frame))) = timeout_at(until, body.frame()).await {
+        received += frame.data_ref().map_or(0, Bytes::len);
+        if received > limits.body_bytes {
+            break;
+        }
+    }
 }
 
 fn too_large(limits: &ServerLimits) -> HttpProblem {

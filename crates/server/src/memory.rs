@@ -102,10 +102,9 @@ impl Share {
             }
         }
     }
-}
 
-impl Drop for Share {
-    fn drop(&mut self) {
+    /// Gives back what it has.
+    pub(crate) fn give_back(&mut self) {
         if self.bytes == 0 {
             return;
         }
@@ -117,8 +116,15 @@ impl Drop for Share {
                 used.by_tenant.remove(&self.tenant);
             }
         }
+        self.bytes = 0;
         drop(used);
         self.memory.0.freed.notify_waiters();
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.give_back();
     }
 }
 

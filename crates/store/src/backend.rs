@@ -595,6 +595,11 @@ impl<B: Backend> ApiKeys for B {
     fn charge(&self, uses: Vec<KeyUse>) -> BoxFuture<'_, StoreResult<Vec<KeyUse>>> {
         self.write(Whose::All, again!((uses), |rows| commit::charge(rows, uses)))
     }
+
+    fn key_uses(&self) -> BoxFuture<'_, StoreResult<Vec<KeyUse>>> {
+        let all = || crate::table::Scan::new().ascending(&["name", "span"]);
+        self.read(Whose::All, job!(|rows| rows.scan::<KeyUse>(all())))
+    }
 }
 
 impl<B: Backend> Store for B {

@@ -326,6 +326,9 @@ pub trait ApiKeys: Send + Sync {
     /// Adds to what keys were used for, and says how much that is now; what others add meanwhile is counted too.
     fn charge(&self, uses: Vec<KeyUse>) -> BoxFuture<'_, StoreResult<Vec<KeyUse>>>;
 
+    /// What every key was used for, as it was last counted.
+    fn key_uses(&self) -> BoxFuture<'_, StoreResult<Vec<KeyUse>>>;
+
     /// The random secret of this store: the proposed one if it has none yet. All servers on the store share it.
     fn secret(&self, proposed: String) -> BoxFuture<'_, StoreResult<String>>;
 }

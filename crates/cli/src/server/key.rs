@@ -5,7 +5,7 @@ use std::fmt::Write;
 use anstyle::{Reset, Style};
 use scrollback_core::Time;
 use scrollback_server::{KeyScope, LAST_USE, keys};
-use scrollback_store::{Key, KeyLimits, KeyUse, Store};
+use scrollback_store::{Key, KeyLimits, Store};
 use serde_json::json;
 
 use super::args::{AddArgs, KeyAction, KeyArgs, ScopeArg};
@@ -85,18 +85,11 @@ async fn rotate(setup: &Setup, name: &str, json: bool) -> Result<(), Failure> {
 }
 
 /// When each key was used last, as servers on the store noted it within the minute.
-async fn last_uses(store: &dyn Store, all: &[Key]) -> Vec<Option<Time>> {
-    // Adding nothing to a use tells when it was.
-    let nothing = |key: &Key| KeyUse {
-        key: key.name.clone(),
-        window: LAST_USE.into(),
-        began: Time(0),
-        ..KeyUse::default()
-    };
-    // Of a store that can only be read nothing is known.
-    let uses = store.charge(all.iter().map(nothing).collect()).await.unwrap_or_default();
-    let mut uses = uses.into_iter();
-    all.iter().map(|_| uses.next().map(|used| used.began).filter(|at| *at > Time(0))).collect()
+async fn last_uses(store: &dyn Store, all: &[Key]) -> Result<Vec<Option<Time>>, Failure> {
+    let mut uses = store.key_uses().await?;
+    uses.retain(|used| used.window == LAST_USE);
+    let last = |key: &Key| uses.iter().find(|used| used.key == key.name).map(|used| used.began);
+    Ok(all.iter().map(last).collect())
 }
 
 /// What a key may be used for, in words.
@@ -117,7 +110,7 @@ async fn list(setup: &Setup, json: bool) -> Result<(), Failure> {
     if let Some(tenant) = setup.named_tenant() {
         all.retain(|key| key.tenant == *tenant);
     }
-    let used = if all.is_empty() { Vec::new() } else { last_uses(store.as_ref(), &all).await };
+    let used = last_uses(store.as_ref(), &all).await?;
     if json {
         let told: Vec<_> = all.iter().zip(&used).map(|(key, used)| told(key, *used)).collect();
         return input::print(&format!("{}\n", json!({ "keys": told })));

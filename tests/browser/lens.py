@@ -84,7 +84,7 @@ def post(base, path, body):
 
 def every_page(browser):
     every = list(facts["pages"])
-    some = ["list", "conversation", "call", "run", "search", "import", "simulate"]
+    some = ["list", "conversation", "call", "run", "search", "import", "simulate", "cache", "session", "people", "person", "keys", "health"]
     looks = [("light", every, dict()), ("phone", every, dict(width=390, height=800)), ("dark", some, dict(dark=True)), ("still", some, dict(script=False))]
     for look, names, how in looks:
         page = browser.page(**how)
@@ -120,10 +120,41 @@ def keyboard(browser):
     expect("the slash goes to the search", [] if page.run("document.activeElement.id") == "q" else ["no"])
     page.run("document.activeElement.blur()")
     before = page.run("document.querySelector('#call').value")
-    page.press("k", text="k")
+    page.press("ArrowLeft")
     browser.wait("Page.loadEventFired", page.session)
     after = page.run("document.querySelector('#call').value")
-    expect("k goes to the call before", [] if int(after) == int(before) - 1 else [before, after])
+    expect("the left arrow goes to the call before", [] if int(after) == int(before) - 1 else [before, after])
+    page.press("ArrowRight")
+    browser.wait("Page.loadEventFired", page.session)
+    expect("the right arrow goes to the next one", [] if page.run("document.querySelector('#call').value") == before else ["no"])
+    page.press("?", text="?")
+    expect("the question mark lists the keys", [] if page.run("document.querySelector('#keys').open") else ["closed"])
+    page.press("Escape", code="Escape", windowsVirtualKeyCode=27)
+    expect("escape closes the list", [] if not page.run("document.querySelector('#keys').open") else ["open"])
+    stop = "document.activeElement.id"
+    page.press("j", text="j")
+    first = page.run(stop)
+    page.press("j", text="j")
+    second = page.run(stop)
+    page.press("k", text="k")
+    expect("j and k go through the entries", [] if first.startswith("e") and second != first and page.run(stop) == first else [first, second, page.run(stop)])
+    # The page may not read the clipboard, so what it is asked to write is caught.
+    page.run("navigator.clipboard.writeText = (text) => { window.copied = text; return Promise.resolve(); }")
+    page.press(".", text=".")
+    copied = page.run("window.copied") or ""
+    expect("the dot copies the handle of the entry", [] if copied.startswith("sb:") and copied.endswith("#" + first[1:]) else [copied])
+    page.press("c", text="c")
+    browser.wait("Page.loadEventFired", page.session)
+    expect("c compares managers", [] if page.run("location.pathname") == "/lens/simulate" else [page.run("location.href")])
+    page.press("g", text="g")
+    page.press("s", text="s")
+    browser.wait("Page.loadEventFired", page.session)
+    expect("g s goes to the sessions", [] if page.run("location.pathname") == "/lens" else [page.run("location.href")])
+    page.press("j", text="j")
+    page.press("Enter", code="Enter", windowsVirtualKeyCode=13)
+    browser.wait("Page.loadEventFired", page.session)
+    expect("enter opens the row", [] if page.run("location.pathname").startswith("/lens/conversations/") else [page.run("location.href")])
+    page.open(BASE + facts["pages"]["conversation"])
     page.run("(() => { const slider = document.querySelector('#call'); slider.value = 3; slider.dispatchEvent(new Event('change', {bubbles: true})); })()")
     browser.wait("Page.loadEventFired", page.session)
     expect("the slider goes to its call", [] if page.run("document.querySelector('.side h2').textContent").startswith("Call 3 of") else ["no"])
@@ -131,6 +162,92 @@ def keyboard(browser):
         const shown = [...document.querySelectorAll('a[href]:not(svg a), button, summary, input:not([type=hidden]), select, textarea')];
         return shown.filter((node) => node.tabIndex < 0).map((node) => node.outerHTML.slice(0, 80)); })()""")
     expect("everything is reached by the keyboard", unreached)
+
+
+WIDTHS = [360, 768, 1280, 2560]
+# What a page may take with it when it is scrolled sideways: only boxes that scroll by themselves.
+WIDE = "document.documentElement.scrollWidth > document.documentElement.clientWidth + 1 ? [...document.querySelectorAll('main *')].filter((node) => node.getBoundingClientRect().right > innerWidth + 1 && !node.closest('.scroll, .charted, .raw, .code, .paste')).slice(0, 3).map((node) => node.outerHTML.slice(0, 120)).concat(['page ' + document.documentElement.scrollWidth]) : []"
+
+
+def widths(browser):
+    """No page scrolls sideways, however wide the window is, with all its folds open."""
+    for width in WIDTHS:
+        page = browser.page(width=width, height=900)
+        for name in facts["pages"]:
+            page.open(BASE + facts["pages"][name])
+            page.until("!document.querySelector('[aria-busy]')")
+            page.run("document.querySelectorAll('details').forEach((details) => { details.open = true; })")
+            expect(f"{width} px {name}", page.run(WIDE))
+        page.close()
+
+
+# The criteria of WCAG 2.2 up to AA, and what axe-core calls good practice of landmarks is left to HOLDS.
+AXE = """
+axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'], resultTypes: ['violations'] })
+  .then((found) => found.violations.map((one) => one.id + ': ' + one.nodes.slice(0, 3).map((node) => node.html.slice(0, 160) + ' ' + (node.any[0]?.message ?? '')).join(' | ')))
+"""
+
+
+def accessible(browser):
+    """axe-core finds nothing on any page, in light and dark, on a desk and on a phone."""
+    if not facts["axe"]:
+        return
+    rules = pathlib.Path(facts["axe"]).read_text()
+    for look, how in [("light", dict()), ("dark", dict(dark=True)), ("phone", dict(width=390, height=800))]:
+        page = browser.page(**how)
+        for name, path in facts["pages"].items():
+            # Long pages repeat what the others have, and take minutes.
+            if name in ("long", "huge", "huge_entry", "hostile_end"):
+                continue
+            page.open(BASE + path)
+            page.until("!document.querySelector('[aria-busy]')")
+            page.run("document.querySelectorAll('main details').forEach((details) => { details.open = true; })")
+            page.run(rules + ";0")
+            expect(f"axe {look} {name}", page.run(AXE))
+            page.seen.clear()
+        page.close()
+
+
+def walk(browser):
+    """With nothing but the Tab key every page is gone through to its end, and what has the focus is seen to have it."""
+    for name in ["list", "session", "call", "cache", "people", "person", "keys", "health", "import", "simulate", "search", "runs"]:
+        page = browser.page().open(BASE + facts["pages"][name])
+        page.until("!document.querySelector('[aria-busy]')")
+        stops = page.run("[...document.querySelectorAll('a[href]:not(svg a), button, summary, input:not([type=hidden]), select, textarea, [tabindex=\"0\"]')].filter((node) => node.checkVisibility() && !node.closest('details:not([open]) > :not(summary)')).length")
+        seen, hidden = 0, []
+        for _ in range(min(stops, 150)):
+            page.press("Tab", code="Tab", windowsVirtualKeyCode=9)
+            at = page.run("(() => { const node = document.activeElement; if (node === document.body) return null; const style = getComputedStyle(node); return style.outlineStyle === 'none' && !node.matches('.skip') ? node.outerHTML.slice(0, 100) : ''; })()")
+            if at is None:
+                break
+            seen += 1
+            if at:
+                hidden.append(at)
+        expect(f"the focus is seen on {name}", hidden[:3])
+        expect(f"tab reaches everything on {name}", [] if seen >= min(stops, 150) - 1 else [seen, stops])
+        page.close()
+
+
+def live_session(browser):
+    """A client works while somebody reads: entries, calls and sums appear, and what is read stays where it is."""
+    ask = {"model": "gpt-4o", "messages": [{"role": "user", "content": "a long story, please. " * 200}]}
+    answer = post(BASE, "/v1/chat/completions", ask)
+    said = ask["messages"] + [answer["choices"][0]["message"]]
+    listed = browser.page().open(BASE + "/lens")
+    listed.until("document.querySelector('#live').textContent === 'live'")
+    path = listed.run("[...document.querySelectorAll('a.name')].find((link) => link.textContent.includes('a long story')).pathname")
+    page = browser.page(height=400).open(BASE + path)
+    page.until("document.querySelector('#live').textContent === 'live'")
+    calls = "document.querySelector('[data-fresh=side] h2')?.textContent"
+    expect("one call", [] if "1 of 1" in page.run(calls) else [page.run(calls)])
+    page.run("scrollTo(0, document.querySelector('#e1').getBoundingClientRect().top + scrollY - 100)")
+    before = page.run("document.querySelector('#e1').getBoundingClientRect().top")
+    post(BASE, "/v1/chat/completions", {"model": "gpt-4o", "messages": said + [{"role": "user", "content": "and what then?"}]})
+    page.until("document.querySelectorAll('.timeline > li').length >= 4 && " + calls + ".includes('2 of 2')")
+    moved = abs(page.run("document.querySelector('#e1').getBoundingClientRect().top") - before)
+    expect("what is read stays where it is", [] if moved < 3 else [moved])
+    listed.until("[...document.querySelectorAll('.rows tr')].find((row) => row.textContent.includes('a long story')).querySelector('[data-l=Calls]').textContent === '2'")
+    expect("live session", page.complaints(BASE) + listed.complaints(BASE))
 
 
 def live(browser):
@@ -184,7 +301,7 @@ def answer(browser):
 
 
 with Chromium() as browser:
-    for trial in [every_page, opened_folds, keyboard, live, first_steps, login, answer]:
+    for trial in [every_page, widths, accessible, opened_folds, keyboard, walk, live, live_session, first_steps, login, answer]:
         trial(browser)
 
 print(json.dumps({"failures": len(failures), "pages": len(facts["pages"])}))

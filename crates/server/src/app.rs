@@ -17,6 +17,7 @@ use crate::auth::Keyring;
 use crate::background_tasks::Tasks;
 use crate::events::Events;
 use crate::fair::Turns;
+use crate::known_calls::ReportedCalls;
 use crate::memory::Memory;
 use crate::metrics::Metrics;
 use crate::proxy::{self, CallsUnderWay, RecentRecords, TenantSlots, ThreadMemory, Upstreams};
@@ -58,6 +59,10 @@ pub struct Shared {
     pub calibrations: Arc<Calibrations>,
     /// Records used lately.
     pub(crate) lately: RecentRecords,
+    /// When the store was verified last from the lens, and what was found.
+    pub(crate) last_verified: crate::lens::LastVerified,
+    /// Calls that imported transcripts report.
+    pub(crate) reported_calls: ReportedCalls,
     /// What is known about message threads.
     pub(crate) threads: ThreadMemory,
     /// Calls that wait for their reply.
@@ -121,6 +126,8 @@ impl App {
             telemetry: OnceLock::new(),
             calibrations: Arc::default(),
             lately: RecentRecords::default(),
+            last_verified: crate::lens::LastVerified::default(),
+            reported_calls: ReportedCalls::default(),
             threads: ThreadMemory::default(),
             under_way: CallsUnderWay::default(),
             room: TenantSlots::default(),

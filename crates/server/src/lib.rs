@@ -23,6 +23,7 @@ mod events;
 mod fair;
 mod follow_ups;
 pub mod keys;
+mod known_calls;
 pub mod lens;
 pub mod mcp;
 mod memory;

@@ -104,6 +104,27 @@ struct Amount {
     microdollars: u64,
 }
 
+/// What a key was used for, as people are shown it.
+pub(crate) struct UseOfKey {
+    /// When it was used last, to the minute.
+    pub(crate) last: Option<Time>,
+    /// Requests and tokens of today, in UTC, and millionths of a dollar; counted only for keys with a limit.
+    pub(crate) today: KeyUse,
+}
+
+/// What a key was used for. Adding nothing to a use tells what it was.
+pub(crate) async fn use_of(app: &App, key: &Key) -> Result<UseOfKey, HttpProblem> {
+    let last = KeyUse { key: key.name.clone(), window: LAST_USE.into(), began: Time(0), ..KeyUse::default() };
+    let mut asked = uses(key, app.quota_clock.now(app), Amount::default());
+    asked.push(last);
+    let mut told = app.store.charge(asked).await?.into_iter();
+    let (_, today, last) = (told.next(), told.next(), told.next());
+    Ok(UseOfKey {
+        last: last.map(|used| used.began).filter(|at| *at > Time(0)),
+        today: today.unwrap_or_default(),
+    })
+}
+
 fn uses(key: &Key, now: Time, amount: Amount) -> Vec<KeyUse> {
     let within = |window: &str, span: i64| KeyUse {
         key: keys::family(&key.name).into(),

@@ -108,11 +108,17 @@ pub(crate) async fn sight(
     tenant: &Tenant,
     call: &Sent,
 ) -> Result<Result<CallVisibility, String>, HttpProblem> {
-    let record = app.store.record(tenant, &call.conversation, Some(call.upto)).await?;
+    let is_reported = crate::known_calls::is_reported(call);
+    let below = (!is_reported).then_some(call.upto);
+    let record = app.store.record(tenant, &call.conversation, below).await?;
     let (asked, call) = (asked(app, call, tools(call)), call.clone());
     crate::blocking(move || {
         let counting = CurationContext::for_model(ModelName::parse(&call.model).ok());
         let tokens = crate::visibility::tokens(&record, &counting);
+        if is_reported {
+            let then = crate::known_calls::record_at(&record, call.upto)?;
+            return Ok(CallVisibility::of(&then, &asked, None, &tokens)?.reported(call.upto, &tokens));
+        }
         CallVisibility::of(&record, &asked, sent_body(&call).as_ref(), &tokens)
     })
     .await

@@ -168,6 +168,23 @@ impl CallVisibility {
         Ok(sight)
     }
 
+    /// The same of a call that is only known from a transcript, made from the record below `upto`. What its request looked like is
+    /// not known: neither its instructions and tools, nor what its client wrote in another way because the wire asks for it.
+    pub(crate) fn reported(mut self, upto: u64, tokens: &BTreeMap<u64, u64>) -> Self {
+        for fate in self.fates.values_mut() {
+            if matches!(fate, Fate::Changed(Some(why)) if ["wire", "coherence"].contains(&why.manager.as_str()))
+            {
+                *fate = Fate::Kept;
+            }
+        }
+        self.rewritten.retain(|position, _| matches!(self.fates.get(position), Some(Fate::Changed(_))));
+        self.stretches = stretches(&self.fates, tokens);
+        (self.upto, self.tokens) = (upto, None);
+        self.tokens_of = tokens.range(..upto).map(|(_, tokens)| tokens).sum();
+        self.warnings.clear();
+        self
+    }
+
     /// What became of every message, in order of position.
     pub(crate) fn fates(&self) -> impl Iterator<Item = (u64, &Fate)> {
         self.fates.iter().map(|(position, fate)| (*position, fate))

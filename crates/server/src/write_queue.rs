@@ -28,6 +28,11 @@ impl WriteQueue {
         Err(StoreError::new(ErrorKind::Overloaded, message))
     }
 
+    /// How many entries wait now.
+    pub(crate) fn waiting(&self) -> usize {
+        self.0.load(Ordering::Acquire)
+    }
+
     /// Stands in line with a reply: what was paid for is not thrown away.
     pub(crate) fn join(&self, entries: usize) -> QueuedEntries {
         self.0.fetch_add(entries, Ordering::AcqRel);

@@ -6,6 +6,7 @@ mod course;
 mod figures;
 mod judging;
 mod needs;
+mod prefix_break;
 mod simulation;
 
 pub use caching::CacheRule;
@@ -13,4 +14,5 @@ pub use course::{ByRole, RepeatedCall, Seen, course};
 pub use figures::{CallFigures, Figures, Loss, Lost, Tally};
 pub use judging::{ForeignView, judge};
 pub use needs::{Missing, Needs, Retained, Share, Stake};
+pub use prefix_break::{BrokenPart, PrefixBreak, prefix_break};
 pub use simulation::{Candidate, simulate};

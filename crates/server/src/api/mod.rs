@@ -34,9 +34,10 @@ use crate::secrets::{self, Sees};
 use crate::{ApiCaller, App, HttpProblem};
 pub(crate) use conversations::status_named;
 use operation::{ApiRequest, Operation, RequestBody, Right, Verb};
+pub(crate) use recipients::{EraseRecipientAnswer, erase_recipient};
 pub(crate) use runs::{find as find_run, run_status_named};
 pub(crate) use search::role_named;
-pub(crate) use simulate::compare;
+pub(crate) use simulate::{Compared, Losses, Replayed, compare_all};
 
 /// Everything the API does.
 pub(crate) fn operations() -> Vec<Operation> {

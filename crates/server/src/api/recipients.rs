@@ -336,17 +336,17 @@ pub(crate) struct EraseRecipientShape {
 #[schemars(rename = "RecipientErased")]
 pub(crate) struct EraseRecipientAnswer {
     /// Their conversations.
-    conversations: u64,
+    pub(crate) conversations: u64,
     /// Entries.
-    erased: u64,
+    pub(crate) erased: u64,
     /// Calls whose bodies were emptied, because they held them.
-    sent: u64,
+    pub(crate) sent: u64,
     /// Forks that show it too.
-    forks: u64,
+    pub(crate) forks: u64,
     /// Runs whose inputs, outputs, steps, spans and events were emptied.
-    runs: u64,
+    pub(crate) runs: u64,
     /// Whether copies are left in the file or its log that others still read. They go by themselves when those are done.
-    pending: bool,
+    pub(crate) pending: bool,
 }
 
 async fn erase(asking: ApiRequest, wish: EraseRecipientShape) -> Result<EraseRecipientAnswer, HttpProblem> {
@@ -355,17 +355,30 @@ async fn erase(asking: ApiRequest, wish: EraseRecipientShape) -> Result<EraseRec
         return Err(HttpProblem::bad_request("bad_range", detail));
     }
     let recipient = asking.recipient()?;
-    let (store, tenant) = (&asking.app.store, asking.tenant());
-    let all = some_with(&asking, &recipient).await?;
+    let reason = wish.reason.as_deref().unwrap_or("asked for by API");
+    erase_recipient(&asking.app, asking.tenant(), &recipient, (!wish.dry_run).then_some(reason)).await
+}
+
+/// Erases what was said in all conversations with a recipient, for this reason; without one it only says what that would be.
+pub(crate) async fn erase_recipient(
+    app: &App,
+    tenant: &Tenant,
+    recipient: &Recipient,
+    reason: Option<&str>,
+) -> Result<EraseRecipientAnswer, HttpProblem> {
+    let store = app.store.as_ref();
+    let all = all_with(store, tenant, recipient, ALL).await?;
+    if all.is_empty() {
+        return Err(HttpProblem::not_found("conversation with this recipient"));
+    }
     let mut answer =
         EraseRecipientAnswer { conversations: all.len() as u64, ..EraseRecipientAnswer::default() };
-    if wish.dry_run {
+    let Some(reason) = reason else {
         answer.erased = all.iter().map(|(_, entries)| *entries).sum();
         return Ok(answer);
-    }
-    let reason = wish.reason.as_deref().unwrap_or("asked for by API");
+    };
     for (row, _) in &all {
-        let done = store.erase(tenant, &row.id, Erase::All, reason, asking.app.now()).await?;
+        let done = store.erase(tenant, &row.id, Erase::All, reason, app.now()).await?;
         answer.erased += done.erased;
         answer.sent += done.sent;
         answer.forks += done.forks;

@@ -7,7 +7,8 @@ use std::time::Instant;
 use axum::http::StatusCode;
 use schemars::JsonSchema;
 use scrollback_core::manager::{Passthrough, SharedManager};
-use scrollback_core::replay::{Candidate, Needs, simulate};
+use scrollback_core::model::ModelName;
+use scrollback_core::replay::{Candidate, Lost, Needs, Tally, simulate};
 use scrollback_core::wire::Wire;
 use scrollback_core::{CurationContext, Slot};
 use scrollback_store::{ConversationId, Sent};
@@ -97,6 +98,26 @@ impl Drop for Waits {
     }
 }
 
+/// A conversation to replay, with the call that says with which tools, in which format and how long the replies may be.
+pub(crate) struct Replayed {
+    pub(crate) slots: Vec<Slot>,
+    pub(crate) call: Option<Sent>,
+}
+
+/// Whether every value that a candidate would have lost is listed, beside being counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Losses {
+    Counted,
+    Listed,
+}
+
+/// What a candidate came to.
+pub(crate) struct Compared {
+    pub(crate) figures: Figures,
+    /// What it would have lost, each with the conversation by its place in the list.
+    pub(crate) lost: Vec<(usize, Lost)>,
+}
+
 /// Replays under every candidate, and compares costs with sending everything. The tools, the format and the length of replies
 /// are those of a recorded call, where there is one.
 pub(crate) async fn compare(
@@ -106,11 +127,24 @@ pub(crate) async fn compare(
     model: Option<&str>,
     call: Option<&Sent>,
 ) -> Result<Vec<Figures>, HttpProblem> {
+    let one = vec![Replayed { slots, call: call.cloned() }];
+    let compared = compare_all(app, one, candidates, model, Losses::Counted).await?;
+    Ok(compared.into_iter().map(|one| one.figures).collect())
+}
+
+/// The same over several conversations, whose figures are added up. Where no model is given each counts with its own.
+pub(crate) async fn compare_all(
+    app: &App,
+    conversations: Vec<Replayed>,
+    candidates: Vec<Value>,
+    model: Option<&str>,
+    losses: Losses,
+) -> Result<Vec<Compared>, HttpProblem> {
     if candidates.is_empty() || candidates.len() > MOST_MANAGERS {
         let detail = format!("give between 1 and {MOST_MANAGERS} managers");
         return Err(HttpProblem::bad_request("bad_request", detail));
     }
-    if slots.len() > MOST_ENTRIES {
+    if conversations.iter().map(|one| one.slots.len()).sum::<usize>() > MOST_ENTRIES {
         let detail = format!(
             "at most {MOST_ENTRIES} entries are replayed while a client waits; give a part of them as `messages`"
         );
@@ -122,24 +156,59 @@ pub(crate) async fn compare(
         let name = value.as_str().map_or_else(|| value.to_string(), ToString::to_string);
         managers.push((name, recorded_calls::manager_from(value)?));
     }
-    let cx = CurationContext {
-        tools: call.and_then(recorded_calls::tools),
-        wire: call.and_then(|call| Wire::named(&call.wire)),
-        output: call.and_then(recorded_calls::output),
-        ..recorded_calls::context(app, model)
+    let context = |call: Option<&Sent>| {
+        let own = || call.and_then(|call| ModelName::parse(&call.model).ok());
+        CurationContext {
+            tools: call.and_then(recorded_calls::tools),
+            wire: call.and_then(|call| Wire::named(&call.wire)),
+            output: call.and_then(recorded_calls::output),
+            ..recorded_calls::context(app, model.clone().or_else(own))
+        }
     };
+    let all: Vec<(Vec<Slot>, CurationContext)> = conversations
+        .into_iter()
+        .map(|one| {
+            let cx = context(one.call.as_ref());
+            (one.slots, cx)
+        })
+        .collect();
     let waits = Waits::default();
     let wanted = Arc::clone(&waits.0);
     crate::blocking(move || {
-        let needs = Needs::of(&slots);
         let passthrough: SharedManager = Arc::new(Passthrough);
+        let needs: Vec<Needs> = all.iter().map(|(slots, _)| Needs::of(slots)).collect();
         let began = Instant::now();
         let clock = || began.elapsed().as_secs_f64() * 1e3;
-        let run = |manager: &SharedManager| {
-            simulate(&slots, &needs, &Candidate::new(manager), &cx, &clock, &wanted)
+        let run = |manager: &SharedManager, lists_lost: bool| {
+            let candidate = Candidate { manager: Arc::clone(manager), lists_lost };
+            let each = all.iter().zip(&needs);
+            let mut tallies: Vec<Tally> = each
+                .map(|((slots, cx), needs)| simulate(slots, needs, &candidate, cx, &clock, &wanted))
+                .collect();
+            let lost: Vec<(usize, Lost)> = tallies
+                .iter_mut()
+                .enumerate()
+                .flat_map(|(place, tally)| {
+                    std::mem::take(&mut tally.lost).into_iter().map(move |one| (place, one))
+                })
+                .collect();
+            // One conversation keeps its course call by call.
+            let sum = if tallies.len() == 1 {
+                tallies.pop().unwrap_or_default()
+            } else {
+                tallies.iter().fold(Tally::default(), |mut sum, more| {
+                    sum.add(more);
+                    sum
+                })
+            };
+            (sum, lost)
         };
-        let everything = run(&passthrough);
-        managers.iter().map(|(name, manager)| Figures::of(name, &run(manager), &everything)).collect()
+        let (everything, _) = run(&passthrough, false);
+        let compared = managers.iter().map(|(name, manager)| {
+            let (tally, lost) = run(manager, losses == Losses::Listed);
+            Compared { figures: Figures::of(name, &tally, &everything), lost }
+        });
+        compared.collect()
     })
     .await
 }

@@ -13,10 +13,12 @@ use super::conversation::reveal;
 use super::diff::{self, DiffLine, DiffSide};
 use super::page::{self, NavItem, coded};
 use super::panel;
+use super::session_row::conversation_title;
 use super::text::{Eyes, dollars, lasting, number, plural, said};
 use super::timeline::indented;
 use super::viewer::{PageContent, Viewer};
 use crate::HttpProblem;
+use crate::known_calls::{self, is_reported};
 use crate::usage::{self, Spent};
 use crate::visibility::CallVisibility;
 
@@ -31,11 +33,14 @@ pub(crate) async fn show(viewer: Viewer, Path(id): Path<String>) -> Response {
 
 async fn made(viewer: &Viewer, id: &str) -> Result<PageContent, HttpProblem> {
     let (store, tenant) = (viewer.store(), viewer.tenant());
-    let call = store.call(tenant, id).await?;
-    let calls = usage::calls_of(store, tenant, &call.conversation).await?;
+    let call = known_calls::call(&viewer.app, tenant, id).await?;
+    let conversation = store.conversation(tenant, &call.conversation).await?;
+    let session = conversation.session.clone();
+    let name = conversation_title(viewer, &conversation).await?;
+    let calls = known_calls::known_calls(&viewer.app, &conversation).await?;
     let place = calls.iter().position(|other| other.id == call.id).unwrap_or(0);
     let before = match place.checked_sub(1).and_then(|before| calls.get(before)) {
-        Some(before) => Some(store.call(tenant, &before.id).await?),
+        Some(before) => Some(known_calls::call(&viewer.app, tenant, &before.id).await?),
         None => None,
     };
     let sight = crate::recorded_calls::sight(&viewer.app, tenant, &call).await?;
@@ -47,24 +52,29 @@ async fn made(viewer: &Viewer, id: &str) -> Result<PageContent, HttpProblem> {
     let here = format!("/lens/calls/{}", coded(&call.id));
     let eyes = viewer.eyes();
     let body = html! {
-        nav.crumbs aria-label="You are here" { a href="/lens" { "Conversations" } " / " a href=(conversation) { code { (call.conversation.as_str()) } } " / call" }
+        nav.crumbs aria-label="You are here" { a href="/lens" { "Sessions" } " / " a href=(conversation) { (said(&name)) } " / call" }
         div.head {
             h1 { (title) } (page::status(call.status.as_str()))
             nav.pager aria-label="Calls" {
                 @if let Some(href) = neighbour(place.checked_sub(1)) { a.button rel="prev" href=(href) { "‹ Call before" } }
                 @if let Some(href) = neighbour(Some(place + 1)) { a.button rel="next" href=(href) { "Next call ›" } }
                 a.button href=(format!("{conversation}?call={}", place + 1)) { "What it saw of the record" }
+                a.button href=(format!("/lens/sessions/{session}/cache")) { "Cost and cache" }
             }
         }
-        section.card aria-label="In short" { div.in { dl.facts { (facts(&call)) (reveal(viewer, &here)) } } }
+        section.card aria-label="In short" { div.in { dl.facts { (facts(&call)) (reveal(viewer, &here))
+            @if !is_reported(&call) { @let curl = format!("curl http://{}/api/calls/{}", viewer.app.address, coded(&call.id)); div { dt { "As JSON" } dd { a href=(format!("/api/calls/{}", coded(&call.id))) { "the row" } " " button.copy type="button" data-copy=(curl) data-what="Command" { "copy curl" } } } }
+        } } }
         (held(&call, &sight, &conversation, eyes))
+        @if is_reported(&call) { p.note { "This call is known from an imported transcript: what it used is as the transcript reports it, and the bytes that were sent are not in it." } } @else {
         (rules(&call))
         (difference(before.as_ref(), &call, eyes))
         (bytes("What was sent", call.request.as_deref(), eyes, &here, "The request was erased with what it said, or was never kept."))
         (bytes("What came back", call.response.as_deref(), eyes, &here, "Nothing came back, or not yet."))
+        }
     };
     let live = Some(format!("/api/events?conversation={}", call.conversation));
-    Ok(PageContent { title, place: NavItem::Conversations, live, body })
+    Ok(PageContent { title, place: NavItem::Sessions, live, body })
 }
 
 fn facts(call: &Sent) -> Markup {
@@ -163,7 +173,7 @@ fn difference(before: Option<&Sent>, call: &Sent, eyes: Eyes<'_>) -> Markup {
     };
     let fields = diff::fields(&old, &new);
     html! {
-        section.card aria-label="Difference" {
+        section.card #since aria-label="Difference" {
             header {
                 h2 { "Since the call before" }
                 @if whole { span.chip.good { "prefix kept" } } @else { span.chip.warn { "prefix cut after " (plural(kept as u64, "message", "messages")) } }

@@ -159,7 +159,7 @@ fn numbered(place: usize, of: usize) -> bool {
 }
 
 /// The next number that reads well on an axis.
-fn round_up(most: u64) -> u64 {
+pub(crate) fn round_up(most: u64) -> u64 {
     let mut step = 1u64;
     loop {
         for nice in [1, 2, 4, 5, 8] {
@@ -174,7 +174,7 @@ fn round_up(most: u64) -> u64 {
     }
 }
 
-fn round(value: f64) -> f64 {
+pub(crate) fn round(value: f64) -> f64 {
     (value * 100.0).round() / 100.0
 }
 

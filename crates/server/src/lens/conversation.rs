@@ -12,12 +12,17 @@ use scrollback_core::{CurationContext, Entry, Slot, Summaries, manager};
 use scrollback_store::{Conversation, ConversationId, Sent, StoredEntry, recall};
 use serde::Deserialize;
 
+use super::cache_account::account;
+use super::cache_chart::{CacheBar, cache_chart};
 use super::chart::{Bar, chart};
 use super::page::{self, NavItem, coded};
 use super::panel::{self, Chosen};
+use super::session_row::conversation_title;
+use super::session_tree;
 use super::text::{dollars, number, plural, said, short};
 use super::timeline::{TimelineContext, first_words, fold, indented, title};
 use super::viewer::{PageContent, Viewer};
+use crate::known_calls::{is_reported, known_calls, record_at};
 use crate::usage::{self, Spent, Total};
 use crate::visibility::CallVisibility;
 use crate::{HttpProblem, recorded_calls};
@@ -56,7 +61,7 @@ struct ConversationPage {
 async fn load(viewer: &Viewer, id: &str, wish: &ConversationQuery) -> Result<ConversationPage, HttpProblem> {
     let id = ConversationId::parse(id).ok_or_else(|| HttpProblem::not_found("conversation"))?;
     let conversation = viewer.store().conversation(viewer.tenant(), &id).await?;
-    let calls = usage::calls_of(viewer.store(), viewer.tenant(), &id).await?;
+    let calls = known_calls(&viewer.app, &conversation).await?;
     let chosen = match wish.call.as_str() {
         "" => calls.len().checked_sub(1),
         wanted => {
@@ -84,6 +89,7 @@ async fn study(viewer: &Viewer, loaded: &ConversationPage) -> Result<Studied, Ht
     let record = store.record(tenant, &loaded.conversation.id, None).await?;
     let chosen = loaded.chosen.and_then(|place| loaded.calls.get(place)).filter(|_| loaded.tried.is_none());
     let whole = match chosen {
+        Some(call) if is_reported(call) => Some(call.clone()),
         Some(call) => Some(store.call(tenant, &call.id).await?),
         None => None,
     };
@@ -125,10 +131,19 @@ async fn study(viewer: &Viewer, loaded: &ConversationPage) -> Result<Studied, Ht
             |_| whole.as_ref().map_or(record.len() as u64, |call| call.upto),
             |asked| asked.upto,
         );
-        let sight = recorded_calls::record_upto(&record, upto).and_then(|then| {
-            let sent = whole.as_ref().and_then(recorded_calls::sent_body);
-            CallVisibility::of(then.as_ref().unwrap_or(&record), &asked, sent.as_ref(), &tokens)
-        });
+        let reported = whole.as_ref().is_some_and(is_reported);
+        let as_reported = || {
+            let then = record_at(&record, upto)?;
+            Ok(CallVisibility::of(&then, &asked, None, &tokens)?.reported(upto, &tokens))
+        };
+        let sight = if reported {
+            as_reported()
+        } else {
+            recorded_calls::record_upto(&record, upto).and_then(|then| {
+                let sent = whole.as_ref().and_then(recorded_calls::sent_body);
+                CallVisibility::of(then.as_ref().unwrap_or(&record), &asked, sent.as_ref(), &tokens)
+            })
+        };
         Studied { sight, tokens, bars: bars(record.slots(), repeated, &href, chosen) }
     })
     .await
@@ -178,7 +193,10 @@ async fn made(viewer: &Viewer, id: &str, wish: &ConversationQuery) -> Result<Pag
     let loaded = load(viewer, id, wish).await?;
     let head = loaded.conversation.head;
     let last = head.saturating_sub(1) / PAGE * PAGE;
-    let from = wish.at.map_or(last, |at| at.min(head.saturating_sub(1)) / PAGE * PAGE);
+    // A call that was asked for is looked at where it was made.
+    let call = loaded.chosen.filter(|_| !wish.call.is_empty()).and_then(|at| loaded.calls.get(at));
+    let at = wish.at.or_else(|| call.map(|call| call.upto));
+    let from = at.map_or(last, |at| at.min(head.saturating_sub(1)) / PAGE * PAGE);
     let below = (from + PAGE).min(head);
     let (store, tenant) = (viewer.store(), viewer.tenant());
     let places = store.entries(tenant, &loaded.conversation.id, from, below).await?;
@@ -191,10 +209,12 @@ async fn made(viewer: &Viewer, id: &str, wish: &ConversationQuery) -> Result<Pag
     let title = title(&loaded.conversation, first.as_deref(), viewer.eyes());
     let messages = store.recent(tenant, &loaded.conversation.id, 0).await?.messages;
     let query = format!("call={}&m={}", coded(&wish.call), coded(&wish.m));
+    let tree = session_tree::tree(viewer, &loaded.conversation).await?;
     let body = html! {
         (heading(viewer, &loaded, &title, messages))
-        @if let Some(studied) = &studied { (charted(&studied.bars)) }
-        div.two {
+        @if let Some(studied) = &studied { (charts(viewer, &loaded, studied)) }
+        div.two.with-tree[tree.is_some()] {
+            @if let Some(tree) = &tree { (tree) }
             div {
                 section.card aria-label="The record" {
                     header { h2 { "The record" } span.soft.small { "everything that was said" @if head > PAGE { ", #" (from) " to #" (below.saturating_sub(1)) } } }
@@ -216,7 +236,7 @@ async fn made(viewer: &Viewer, id: &str, wish: &ConversationQuery) -> Result<Pag
         }
     };
     let live = Some(format!("/api/events?conversation={}", loaded.conversation.id));
-    Ok(PageContent { title, place: NavItem::Conversations, live, body })
+    Ok(PageContent { title, place: NavItem::Sessions, live, body })
 }
 
 fn chosen(loaded: &ConversationPage) -> Chosen<'_> {
@@ -251,6 +271,38 @@ fn beside(viewer: &Viewer, loaded: &ConversationPage, studied: &Studied) -> Mark
     }
 }
 
+/// The chart of the calls around the chosen one. Of calls that a transcript reports only its own numbers are shown: what their
+/// requests held is not in it.
+fn charts(viewer: &Viewer, loaded: &ConversationPage, studied: &Studied) -> Markup {
+    if !loaded.calls.iter().any(is_reported) {
+        return charted(&studied.bars);
+    }
+    let told = account(&loaded.calls, |model: &ModelName| viewer.app.catalog.prices(model));
+    let around = window(told.len(), loaded.chosen.unwrap_or(0));
+    let bars: Vec<CacheBar> = told
+        .iter()
+        .enumerate()
+        .skip(around.start)
+        .take(around.len())
+        .filter_map(|(at, one)| {
+            let spent = one.spent?;
+            Some(CacheBar {
+                name: format!("Call {}", at + 1),
+                href: format!("{}?call={}", loaded.href, at + 1),
+                read: spent.cache_read,
+                written: spent.cache_write,
+                uncached: one.uncached(),
+                lost: one.lost,
+                cost: spent.cost_usd,
+                chosen: loaded.chosen == Some(at),
+            })
+        })
+        .collect();
+    html! { @if !bars.is_empty() {
+        section.card aria-label="Tokens by call" data-fresh="chart" { header { h2 { "Tokens by call" } span.soft.small { "input as the transcript reports it; a mark above a bar is a break" } } div.in { (cache_chart(&bars)) } }
+    } }
+}
+
 fn charted(bars: &[Bar]) -> Markup {
     html! { @if !bars.is_empty() {
         section.card aria-label="Tokens by call" data-fresh="chart" { header { h2 { "Tokens by call" } span.soft.small { "what each call was sent, by who said it" } } div.in { (chart(bars)) } }
@@ -262,7 +314,7 @@ fn heading(viewer: &Viewer, loaded: &ConversationPage, title: &str, messages: u6
     let total = Total::of(&loaded.calls);
     let id = &conversation.id;
     html! {
-        nav.crumbs aria-label="You are here" { a href="/lens" { "Conversations" } " / " code { (id.as_str()) } }
+        nav.crumbs aria-label="You are here" { a href="/lens" { "Sessions" } " / " (said(title)) }
         div.head { h1 { (said(title)) } (page::status(conversation.status().name()))
             @if let Some(parent) = &conversation.parent { a href=(format!("/lens/conversations/{parent}?at={0}#e{0}", conversation.fork_position.unwrap_or(0))) { "forked at #" (conversation.fork_position.unwrap_or(0)) } }
         }
@@ -275,9 +327,10 @@ fn heading(viewer: &Viewer, loaded: &ConversationPage, title: &str, messages: u6
                 div { dt { (total.input_word()) } dd { (short(total.input)) @if total.estimated_calls > 0 && total.reported_calls() > 0 { small { " · " (plural(total.estimated_calls, "call", "calls")) " estimated" } } @if total.cache_read > 0 { small { " · " (short(total.cache_read)) " cached" } } } }
                 div { dt { "Output" } dd { (short(total.output)) } }
             }
-            @if let Some(cost) = total.cost_usd { div { dt { "Cost" } dd { (dollars(cost)) } } }
+            @if let Some(cost) = total.cost_usd { div { dt { "Cost" } dd { (dollars(cost)) " " small { a href=(format!("/lens/sessions/{}/cache", conversation.session)) { "why" } } } } }
+            @if let Some(project) = &conversation.project { div { dt { "Project" } dd { (viewer.eyes().said(project)) } } }
             div { dt { "Last written" } dd { (page::time(conversation.updated_at)) } }
-            div { dt { "As a file" } dd { a href=(format!("/api/export?conversation={id}")) download=(format!("{id}.jsonl")) { "export" } " · " a href=(format!("/lens/simulate?conversation={id}")) { "simulate" } } }
+            div { dt { "As a file" } dd { a href=(format!("/api/export?conversation={id}")) download=(format!("{id}.jsonl")) { "export" } " · " a data-key="c" href=(format!("/lens/simulate?conversation={id}")) { "compare" } } }
             (reveal(viewer, &loaded.href))
         } } }
     }
@@ -362,7 +415,7 @@ pub(crate) async fn sight(
         let problem = studied.sight.as_ref().err().map(String::as_str);
         Ok::<_, HttpProblem>(html! {
             @if let Ok(sight) = &studied.sight { (panel::saw(sight, sent, &loaded.href, &managers, loaded.conversation.head, viewer.eyes())) }
-            (charted(&studied.bars))
+            (charts(&viewer, &loaded, &studied))
             (panel::try_out(&loaded.href, loaded.tried.as_deref(), problem))
         })
     };
@@ -404,13 +457,15 @@ async fn whole(viewer: &Viewer, id: &str, position: u64, number: usize) -> Resul
     let Slot::Message(entry) = &found.slot else {
         return Err(HttpProblem::not_found("message at this position"));
     };
+    let conversation = viewer.store().conversation(viewer.tenant(), &id).await?;
+    let name = conversation_title(viewer, &conversation).await?;
     let text = viewer.eyes().see(&everything(entry)).into_owned();
     let pages = text.chars().count().div_ceil(TEXT_PAGE).max(1);
     let number = number.min(pages - 1);
     let shown: String = text.chars().skip(number * TEXT_PAGE).take(TEXT_PAGE).collect();
     let here = format!("/lens/conversations/{id}/entries/{position}");
     let body = html! {
-        nav.crumbs aria-label="You are here" { a href="/lens" { "Conversations" } " / " a href=(format!("/lens/conversations/{id}?at={position}#e{position}")) { code { (id.as_str()) } } " / #" (position) }
+        nav.crumbs aria-label="You are here" { a href="/lens" { "Sessions" } " / " a href=(format!("/lens/conversations/{id}?at={position}#e{position}")) { (said(&name)) } " / #" (position) }
         div.head { h1 { "Entry #" (position) } (page::role(entry.role)) (page::time(entry.created_at)) }
         @if pages > 1 { nav.pager aria-label="Pages of the text" {
             @if number > 0 { a.button rel="prev" href=(format!("{here}?page={}", number - 1)) { "Before" } }
@@ -419,5 +474,5 @@ async fn whole(viewer: &Viewer, id: &str, position: u64, number: usize) -> Resul
         } }
         section.card { div.in { pre.said dir="auto" { (said(&shown)) } } }
     };
-    Ok(PageContent { title: format!("Entry #{position}"), place: NavItem::Conversations, live: None, body })
+    Ok(PageContent { title: format!("Entry #{position}"), place: NavItem::Sessions, live: None, body })
 }

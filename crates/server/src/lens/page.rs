@@ -18,21 +18,27 @@ const MARK: &str = r#"<svg aria-hidden="true" viewBox="0 0 32 32"><rect x="3" y=
 /// The places of the lens, as its navigation lists them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NavItem {
-    Conversations,
+    Sessions,
     Runs,
     Search,
     Simulate,
     Import,
+    People,
+    Keys,
+    Health,
     /// Not among them.
     Elsewhere,
 }
 
-const PLACES: [(NavItem, &str, &str); 5] = [
-    (NavItem::Conversations, "/lens", "Conversations"),
+const PLACES: [(NavItem, &str, &str); 8] = [
+    (NavItem::Sessions, "/lens", "Sessions"),
+    (NavItem::People, "/lens/people", "People"),
     (NavItem::Runs, "/lens/runs", "Runs"),
     (NavItem::Search, "/lens/search", "Search"),
-    (NavItem::Simulate, "/lens/simulate", "Simulate"),
+    (NavItem::Simulate, "/lens/simulate", "Compare"),
     (NavItem::Import, "/lens/import", "Import"),
+    (NavItem::Keys, "/lens/keys", "Keys"),
+    (NavItem::Health, "/lens/health", "Health"),
 ];
 
 /// A page of the lens.
@@ -74,16 +80,18 @@ impl Page<'_> {
                                 a href=(href) aria-current=[(place == self.place).then_some("page")] { (name) }
                             } }
                             form action="/lens/search" method="get" role="search" {
-                                label.out for="q" { "Search everything that was said" }
+                                label.out for="q" { "Search everything that was said (press /)" }
                                 input #q type="search" name="q" placeholder="Search everything that was said" autocomplete="off";
                             }
                         }
                     } }
                     main #main { (self.body) }
+                    (key_list())
                     footer {
                         @if let Some(caller) = caller {
                             "Tenant " (said(caller.tenant.as_str())) " · " (said(&app.store.describe()))
                             " · " a href="/api/openapi.json" { "API" }
+                            " · " button.plain type="button" data-opens="keys" { "Keys: press ?" }
                             @if self.live.is_some() { " · " span #live role="status" { "not live" } }
                             @if keyed { " · " form.inline method="post" action="/lens/logout" { button { "Log out" } } }
                         }
@@ -92,6 +100,28 @@ impl Page<'_> {
             }
         };
         framed(status, page)
+    }
+}
+
+/// The keys, shown by `?`.
+fn key_list() -> Markup {
+    let keys = [
+        ("?", "this list"),
+        ("j, k", "next and previous entry or row"),
+        ("Enter", "opens the row or fold"),
+        ("←, →", "call before, next call"),
+        ("/", "search"),
+        ("g s", "sessions"),
+        ("c", "compare managers"),
+        (".", "copy the handle of the entry"),
+        ("Esc", "closes this list"),
+    ];
+    html! {
+        dialog.keys #keys aria-labelledby="keys-title" {
+            h2 #keys-title { "Keys" }
+            dl { @for (key, does) in keys { div { dt { kbd { (key) } } dd { (does) } } } }
+            form method="dialog" { button { "Close" } }
+        }
     }
 }
 
@@ -119,7 +149,7 @@ pub(crate) fn trouble(app: &App, caller: Option<&ApiCaller>, problem: &HttpProbl
     let body = html! {
         div.head { h1 { (title) } }
         p.note.bad role="alert" { (said(&problem.detail)) }
-        p { a href="/lens" { "To the conversations" } }
+        p { a href="/lens" { "To the sessions" } }
     };
     Page { title, place: NavItem::Elsewhere, live: None, body }.show_as(problem.status, app, caller)
 }
@@ -134,6 +164,13 @@ pub(crate) fn time(at: Time) -> Markup {
     let exact = at.to_string();
     let shown = exact.get(..19).map(|text| text.replace('T', " ")).unwrap_or_default();
     html! { time datetime=(exact) title=(exact) { (shown) } }
+}
+
+/// The same in a column: with script it reads "3 min ago", and the exact local time where it is pointed at.
+pub(crate) fn ago(at: Time) -> Markup {
+    let exact = at.to_string();
+    let shown = exact.get(..16).map(|text| text.replace('T', " ")).unwrap_or_default();
+    html! { time.ago datetime=(exact) title=(exact) { (shown) " UTC" } }
 }
 
 /// A role, in its colour.

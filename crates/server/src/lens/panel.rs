@@ -7,6 +7,7 @@ use scrollback_store::Sent;
 use super::page::{self, coded};
 use super::text::{Eyes, dollars, lasting, number, plural, said, short};
 use super::timeline::label;
+use crate::known_calls::is_reported;
 use crate::usage::Spent;
 use crate::visibility::{CallVisibility, Fate, Stretch};
 
@@ -40,7 +41,7 @@ pub(crate) fn calls(chosen: &Chosen<'_>) -> Markup {
                         (None, None) => "No calls yet",
                     }
                 }
-                @if let (Some(call), None) = (call, tried) { (page::status(call.status.as_str())) a href=(format!("/lens/calls/{}", coded(&call.id))) { "exact bytes" } }
+                @if let (Some(call), None) = (call, tried) { (page::status(call.status.as_str())) a href=(format!("/lens/calls/{}", coded(&call.id))) { @if is_reported(call) { "the call" } @else { "exact bytes" } } }
             }
             div.in.stack {
                 @if *of > 1 || (*of == 1 && tried.is_some()) {
@@ -115,8 +116,8 @@ pub(crate) fn saw(
             div.in {
                 dl.facts {
                     div { dt { "Entries" } dd { (number(sight.entries as u64)) small { " of " (number(sight.of as u64)) } } }
-                    @if let Some(tokens) = sent.or(sight.tokens) { (request_tokens(&tokens)) }
-                    div { dt { "Whole record" } dd { (number(sight.tokens_of)) small { " tokens with tools" } } }
+                    @if let Some(tokens) = sent.or(sight.tokens) { (request_tokens(&tokens)) div { dt { "Whole record" } dd { (number(sight.tokens_of)) small { " tokens with tools" } } } }
+                    @else { div { dt { "What was said until then" } dd { (number(sight.tokens_of)) small { " tokens, estimate; instructions and tools are not in the transcript" } } } }
                     @if let Some(epoch) = sight.epoch { div { dt { "Cuts so far" } dd { (epoch.id) } } }
                 }
                 (strip(&sight.stretches, head))

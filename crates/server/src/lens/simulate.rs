@@ -1,39 +1,54 @@
-//! Managers side by side on one conversation: tokens, cache, cost, and what each leaves out.
+//! Managers side by side: what each would have cost, against what it would have kept of what the replies used.
+
+use std::fmt::Write;
 
 use axum::extract::RawQuery;
 use axum::response::Response;
 use maud::{Markup, html};
 use scrollback_core::Slot;
-use scrollback_store::{ConversationId, Listing};
+use scrollback_core::recall::{Handle, Tail};
+use scrollback_store::{Conversation, ConversationId, SessionListing};
 use serde_json::Value;
 
 use super::page::NavItem;
-use super::text::{dollars, number, said, short};
-use super::timeline::title;
+use super::session_row::{conversation_title, session_title};
+use super::text::{Eyes, dollars, number, plural, said, short};
 use super::viewer::{PageContent, Viewer};
 use crate::HttpProblem;
+use crate::api::{Compared, Losses, Replayed};
+use crate::known_calls::known_calls;
 use crate::simulation_tables::{CallFigures, Figures};
+use crate::usage::Spent;
 
-/// The default candidates.
-const USUAL: [&str; 5] =
-    ["passthrough", "sliding_window(20)", "clear_tool_results(3)", "sticky(token_budget(8k))", "auto(8k)"];
 /// Fields for candidates.
 const FIELDS: usize = 5;
-/// Conversations to choose from.
+/// Sessions to choose from.
 const CHOICES: usize = 50;
+/// Conversations of a session that are replayed together.
+const TOGETHER: usize = 40;
+/// Lost values that are listed of a candidate.
+const LISTED: usize = 40;
+/// The smallest bound that is proposed, in tokens.
+const SMALLEST: u64 = 4_000;
 
 /// What the address asks for.
 struct SimulateQuery {
     conversation: String,
     managers: Vec<String>,
     model: String,
+    /// Whether the other conversations of its session are replayed too.
+    whole: bool,
 }
 
 impl SimulateQuery {
     /// A name may stand several times, which is why this is not a struct of serde's.
     fn read(query: Option<&str>) -> Self {
-        let mut wish =
-            SimulateQuery { conversation: String::new(), managers: Vec::new(), model: String::new() };
+        let mut wish = SimulateQuery {
+            conversation: String::new(),
+            managers: Vec::new(),
+            model: String::new(),
+            whole: false,
+        };
         let uri = format!("/?{}", query.unwrap_or("")).parse();
         let pairs =
             uri.ok().and_then(|uri| axum::extract::Query::<Vec<(String, String)>>::try_from_uri(&uri).ok());
@@ -42,6 +57,7 @@ impl SimulateQuery {
                 "conversation" => wish.conversation = value,
                 "m" if !value.trim().is_empty() => wish.managers.push(value.trim().into()),
                 "model" => wish.model = value,
+                "whole" => wish.whole = !value.is_empty(),
                 _ => {}
             }
         }
@@ -50,57 +66,99 @@ impl SimulateQuery {
 }
 
 pub(crate) async fn show(viewer: Viewer, RawQuery(query): RawQuery) -> Response {
-    viewer.answer(made(&viewer, &SimulateQuery::read(query.as_deref())).await)
+    viewer.answer(made(&viewer, SimulateQuery::read(query.as_deref())).await)
 }
 
-async fn made(viewer: &Viewer, wish: &SimulateQuery) -> Result<PageContent, HttpProblem> {
-    let listing = Listing { limit: CHOICES, ..Listing::default() };
-    let page = viewer.store().list(Some(viewer.tenant()), listing).await?;
-    let mut choices: Vec<(String, String)> = page
-        .conversations
-        .iter()
-        .map(|(row, _)| (row.id.to_string(), title(row, None, viewer.eyes())))
-        .collect();
-    if !wish.conversation.is_empty() && !choices.iter().any(|(id, _)| *id == wish.conversation) {
-        choices.insert(0, (wish.conversation.clone(), wish.conversation.clone()));
+/// What was replayed, and what came of it.
+struct Comparison {
+    conversations: Vec<Conversation>,
+    compared: Vec<Compared>,
+}
+
+async fn made(viewer: &Viewer, mut wish: SimulateQuery) -> Result<PageContent, HttpProblem> {
+    let listing = SessionListing { limit: CHOICES, after: None };
+    let page = viewer.store().sessions(Some(viewer.tenant()), listing).await?;
+    let mut choices: Vec<(String, String)> = Vec::new();
+    for tree in &page.sessions {
+        if let Some(root) = tree.root() {
+            choices.push((root.id.to_string(), session_title(viewer, tree).await?));
+        }
     }
-    let result = match (wish.conversation.is_empty(), wish.managers.is_empty()) {
-        (true, _) | (_, true) => None,
-        _ => Some(run(viewer, wish).await),
+    let chosen = match ConversationId::parse(&wish.conversation) {
+        Some(id) => viewer.store().conversation(viewer.tenant(), &id).await.ok(),
+        None => None,
     };
-    let (figures, problem) = match result {
+    if let Some(chosen) = &chosen
+        && !choices.iter().any(|(id, _)| *id == wish.conversation)
+    {
+        choices.insert(0, (wish.conversation.clone(), conversation_title(viewer, chosen).await?));
+    }
+    if let (Some(chosen), true) = (&chosen, wish.managers.is_empty()) {
+        wish.managers = presets(viewer, chosen).await?;
+    }
+    let result = match (wish.conversation.is_empty(), chosen) {
+        (true, _) => None,
+        (false, Some(chosen)) => Some(run(viewer, &wish, chosen).await),
+        (false, None) => Some(Err(HttpProblem::not_found("conversation"))),
+    };
+    let (done, problem) = match result {
         None => (None, None),
-        Some(Ok(figures)) => (Some(figures), None),
+        Some(Ok(done)) => (Some(done), None),
         Some(Err(problem)) => (None, Some(problem.detail)),
     };
     let body = html! {
-        div.head { h1 { "Simulate" } }
-        p { "Repeats every call of a conversation under each manager, offline: what it would have sent, what a cache would have held, what was left out." }
-        (form(wish, &choices))
+        div.head { h1 { "Compare managers" } }
+        p { "Repeats every call of a conversation under each manager, offline: what it would have sent and cost, what a cache would have held, and what the replies used that would not have been there." }
+        (form(&wish, &choices))
         @if let Some(problem) = problem { p.note.bad role="alert" { (said(&problem)) } }
-        @if let Some(figures) = figures { (table(&figures)) (curves(&figures)) }
+        @if let Some(done) = done {
+            @let figures: Vec<&Figures> = done.compared.iter().map(|one| &one.figures).collect();
+            (plot(&figures)) (table(&figures, done.conversations.len())) (losses(&done, viewer.eyes())) (curves(&figures))
+        }
     };
-    Ok(PageContent { title: "Simulate".into(), place: NavItem::Simulate, live: None, body })
+    Ok(PageContent { title: "Compare managers".into(), place: NavItem::Simulate, live: None, body })
 }
 
-async fn run(viewer: &Viewer, wish: &SimulateQuery) -> Result<Vec<Figures>, HttpProblem> {
-    let id =
-        ConversationId::parse(&wish.conversation).ok_or_else(|| HttpProblem::not_found("conversation"))?;
-    let places = viewer.store().entries(viewer.tenant(), &id, 0, u64::MAX).await?;
-    let slots: Vec<Slot> = places.into_iter().map(|placed| placed.slot).collect();
+/// Candidates that make sense for a conversation: bounds of a half and a quarter of what its largest call was sent.
+async fn presets(viewer: &Viewer, conversation: &Conversation) -> Result<Vec<String>, HttpProblem> {
+    let calls = known_calls(&viewer.app, conversation).await?;
+    let most = calls.iter().filter_map(|call| Some(Spent::of(call)?.input)).max().unwrap_or(16_000);
+    let bound = |part: u64| format!("{}k", (most / part).max(SMALLEST).div_ceil(1_000));
+    Ok(vec![
+        "passthrough".into(),
+        format!("auto({})", bound(2)),
+        format!("auto({})", bound(4)),
+        format!("sticky(token_budget({}))", bound(2)),
+        "clear_tool_results(3)".into(),
+    ])
+}
+
+async fn run(viewer: &Viewer, wish: &SimulateQuery, chosen: Conversation) -> Result<Comparison, HttpProblem> {
+    let conversations = if wish.whole {
+        let tree = viewer.store().session_tree(viewer.tenant(), &chosen.session).await?;
+        tree.conversations.into_iter().map(|(conversation, _)| conversation).take(TOGETHER).collect()
+    } else {
+        vec![chosen]
+    };
+    let mut replayed = Vec::with_capacity(conversations.len());
+    for conversation in &conversations {
+        let places = viewer.store().entries(viewer.tenant(), &conversation.id, 0, u64::MAX).await?;
+        let slots: Vec<Slot> = places.into_iter().map(|placed| placed.slot).collect();
+        let newest = crate::recorded_calls::newest(&viewer.app, viewer.tenant(), &conversation.id).await?;
+        let call = match newest {
+            Some(call) => Some(call),
+            None => known_calls(&viewer.app, conversation).await?.pop(),
+        };
+        replayed.push(Replayed { slots, call });
+    }
     let managers = wish.managers.iter().map(|text| Value::String(text.clone())).collect();
-    let call = crate::recorded_calls::newest(&viewer.app, viewer.tenant(), &id).await?;
-    let model = (!wish.model.trim().is_empty()).then(|| wish.model.trim().to_string());
-    let model = model.or_else(|| call.as_ref().map(|call| call.model.clone()));
-    crate::api::compare(&viewer.app, slots, managers, model.as_deref(), call.as_ref()).await
+    let model = Some(wish.model.trim()).filter(|model| !model.is_empty());
+    let compared = crate::api::compare_all(&viewer.app, replayed, managers, model, Losses::Listed).await?;
+    Ok(Comparison { conversations, compared })
 }
 
 fn form(wish: &SimulateQuery, choices: &[(String, String)]) -> Markup {
-    let shown = |place: usize| {
-        let given = wish.managers.get(place).map(String::as_str);
-        let usual = USUAL.get(place).copied().filter(|_| wish.managers.is_empty());
-        given.or(usual).unwrap_or("")
-    };
+    let shown = |place: usize| wish.managers.get(place).map_or("", String::as_str);
     html! {
         section.card { div.in {
             form.stack method="get" action="/lens/simulate" {
@@ -108,10 +166,11 @@ fn form(wish: &SimulateQuery, choices: &[(String, String)]) -> Markup {
                     div.wide { label for="conversation" { "Conversation" } select #conversation name="conversation" {
                         @for (id, name) in choices { option value=(id) selected[*id == wish.conversation] { (said(name)) } }
                     } }
-                    div { label for="model" { "Model, for counting and prices" } input #model name="model" value=(wish.model) placeholder="openai:gpt-4o" autocomplete="off"; }
+                    div { label for="model" { "Model, for counting and prices" } input #model name="model" value=(wish.model) placeholder="the one that was asked" autocomplete="off"; }
+                    div { label { input type="checkbox" name="whole" value="1" checked[wish.whole]; " with its sub-agents and branches" } }
                 }
                 div.grid3 { @for place in 0..FIELDS.max(wish.managers.len()) {
-                    div.stack.tight { label for=(format!("m{place}")) { "Manager " (place + 1) } input.mono id=(format!("m{place}")) name="m" value=(shown(place)) spellcheck="false" autocomplete="off"; }
+                    div.stack.tight { label for=(format!("m{place}")) { "Manager " (place + 1) } input.mono id=(format!("m{place}")) name="m" value=(shown(place)) placeholder=(if place == 0 { "left empty: fitting ones" } else { "" }) spellcheck="false" autocomplete="off"; }
                 } }
                 div { button.first { "Compare" } " " a href="/lens/import" { "or import a transcript first" } }
             }
@@ -119,31 +178,120 @@ fn form(wish: &SimulateQuery, choices: &[(String, String)]) -> Markup {
     }
 }
 
-fn table(figures: &[Figures]) -> Markup {
+/// Share of what replies used that a candidate would have shown: of arguments where there are any, else of names in answers.
+fn retention(one: &Figures) -> Option<f64> {
+    one.argument_retention.or(one.answer_grounding)
+}
+
+/// Cost against what was kept, one numbered point for each candidate.
+fn plot(figures: &[&Figures]) -> Markup {
+    let (width, height, left, right, top, bottom) = (640.0, 260.0, 54.0, 24.0, 18.0, 34.0);
+    let points: Vec<(usize, &Figures, f64, f64)> = figures
+        .iter()
+        .enumerate()
+        .filter_map(|(place, one)| Some((place + 1, *one, one.cost_ratio?, retention(one)?)))
+        .collect();
+    let dearest = points.iter().map(|(_, _, cost, _)| *cost).fold(1.0, f64::max);
+    let least = points.iter().map(|(_, _, _, kept)| *kept).fold(1.0, f64::min);
+    let low = (least * 10.0).floor() / 10.0;
+    let low = if low >= 1.0 { 0.9 } else { low };
+    let x = |cost: f64| left + (width - left - right) * cost / dearest;
+    let y = |kept: f64| height - bottom - (height - top - bottom) * (kept - low) / (1.0 - low);
+    let mut told = String::from("Cost against what was kept.");
+    for (number, one, cost, kept) in &points {
+        let _ =
+            write!(told, " {number}, {}: {cost:.2} times the cost, {:.0} % kept.", one.manager, kept * 100.0);
+    }
+    html! { @if points.len() > 1 {
+        section.card aria-label="Cost against retention" { header { h2 { "Cost against retention" } span.soft.small { "up is better, left is cheaper; each number is a manager of the table" } } div.in {
+            div.charted.plotted { svg.chart role="img" aria-label=(told) viewBox=(format!("0 0 {width} {height}")) {
+                @for part in 0..=2u32 {
+                    @let kept = low + (1.0 - low) * f64::from(part) / 2.0;
+                    line.grid x1=(left) x2=(width - right) y1=(y(kept)) y2=(y(kept)) {}
+                    text x=(left - 6.0) y=(y(kept) + 3.0) text-anchor="end" { (format!("{:.0} %", kept * 100.0)) }
+                }
+                @for part in 0..=4u32 {
+                    @let cost = dearest * f64::from(part) / 4.0;
+                    text x=(x(cost)) y=(height - bottom + 14.0) text-anchor="middle" { (format!("{cost:.2}")) "×" }
+                }
+                text x=(width - right) y=(height - 6.0) text-anchor="end" { "cost, in proportion to sending everything" }
+                @for (number, one, cost, kept) in &points {
+                    g { title { (said(&one.manager)) }
+                        circle.dot cx=(format!("{:.1}", x(*cost))) cy=(format!("{:.1}", y(*kept))) r="4.5" {}
+                        text.name x=(format!("{:.1}", x(*cost) + 8.0)) y=(format!("{:.1}", y(*kept) + 3.0 + 10.0 * overlap(&points, *number))) { (number) } }
+                }
+            } }
+        } }
+    } }
+}
+
+/// How many points before this one stand so near that their numbers would cover one another.
+fn overlap(points: &[(usize, &Figures, f64, f64)], number: usize) -> f64 {
+    let Some((_, _, cost, kept)) = points.iter().find(|(own, ..)| *own == number) else { return 0.0 };
+    let near = points.iter().filter(|(own, _, other, also)| {
+        *own < number && (other - cost).abs() < 0.03 && (also - kept).abs() < 0.03
+    });
+    near.count() as f64
+}
+
+fn table(figures: &[&Figures], conversations: usize) -> Markup {
     html! {
-        section.card { header { h2 { "Side by side" } span.soft.small { "over " (figures.iter().map(|one| one.calls).max().unwrap_or(0)) " calls" } }
-            div.scroll { table {
+        section.card.candidates { header { h2 { "Side by side" } span.soft.small { "over " (plural(figures.iter().map(|one| one.calls).max().unwrap_or(0), "call", "calls")) " of " (plural(conversations as u64, "conversation", "conversations")) } }
+            div.scroll { table.cards {
                 thead { tr {
-                    th scope="col" { "Manager" } th.n scope="col" { "Input tokens" } th.n scope="col" { "From cache" } th.n scope="col" { "Cost" } th.n scope="col" { "Against all" }
-                    th.n scope="col" { "Peak" } th.n scope="col" { "Cuts" } th.n scope="col" { "Left out" } th.n scope="col" { "Rewritten" } th.n scope="col" { "Task kept" }
-                    th.n scope="col" { "Arguments kept" } th.n scope="col" { "Answers grounded" } th.n scope="col" { "ms a view" }
+                    th scope="col" { "Manager" } th.n scope="col" { "Cost" } th.n scope="col" { "Against all" } th.n scope="col" { "Arguments kept" } th.n scope="col" { "Answers grounded" }
+                    th.n scope="col" { "Input tokens" } th.n scope="col" { "From cache" } th.n scope="col" { "Largest call" } th.n scope="col" { "Cuts" } th.n scope="col" { "Task kept" } th.n scope="col" { "ms a view" }
                 } }
-                tbody { @for one in figures { tr {
-                    th scope="row" { code { (said(&one.manager)) } @if let Some(why) = &one.stopped { div.soft { "gave up after " (one.calls) " calls: " (said(why)) } } }
-                    td.n { (number(one.input_tokens)) }
-                    td.n { @if one.input_tokens > 0 { (one.cache_read * 100 / one.input_tokens) " %" } @else { "–" } }
-                    td.n { @match one.cost_usd { Some(cost) => (dollars(cost)), None => span.faint { "–" } } }
-                    td.n { @match one.cost_ratio { Some(ratio) => { (format!("{ratio:.2}")) "×" }, None => span.faint { "–" } } }
-                    td.n { (number(one.peak)) } td.n { (number(one.cuts)) } td.n { (short(one.dropped_tokens)) } td.n { (number(one.rewritten)) }
-                    td.n { (format!("{:.0} %", one.task_kept * 100.0)) }
-                    td.n { (kept(one.argument_retention, one.at_cut.argument_retention)) }
-                    td.n { (kept(one.answer_grounding, one.at_cut.answer_grounding)) }
-                    td.n { (format!("{:.2}", one.ms_p50)) div.soft { (format!("p99 {:.2}", one.ms_p99)) } }
+                tbody { @for (place, one) in figures.iter().enumerate() { tr {
+                    th scope="row" { (place + 1) ". " code { (said(&one.manager)) } @if let Some(why) = &one.stopped { div.soft { "gave up after " (one.calls) " calls: " (said(why)) } } }
+                    td.n data-l="Cost" { @match one.cost_usd { Some(cost) => (dollars(cost)), None => span.faint { "–" } } }
+                    td.n data-l="Against all" { @match one.cost_ratio { Some(ratio) => { (format!("{ratio:.2}")) "×" }, None => span.faint { "–" } } }
+                    td.n data-l="Arguments kept" { (kept(one.argument_retention, one.at_cut.argument_retention)) }
+                    td.n data-l="Answers grounded" { (kept(one.answer_grounding, one.at_cut.answer_grounding)) }
+                    td.n data-l="Input tokens" title=(format!("{} tokens left out, {} entries rewritten", number(one.dropped_tokens), number(one.rewritten))) { (short(one.input_tokens)) }
+                    td.n data-l="From cache" { @if one.input_tokens > 0 { (one.cache_read * 100 / one.input_tokens) " %" } @else { "–" } }
+                    td.n data-l="Largest call" { (short(one.peak)) } td.n data-l="Cuts" { (number(one.cuts)) }
+                    td.n data-l="Task kept" { (format!("{:.0} %", one.task_kept * 100.0)) }
+                    td.n data-l="ms a view" { (format!("{:.2}", one.ms_p50)) div.soft { (format!("p99 {:.2}", one.ms_p99)) } }
                 } } }
             } }
             div.in { p.soft.small { "Arguments kept: of the ids, paths and numbers that tools were called with and that had been said before, those the view still showed; answers grounded: the same for names and numbers in replies. At cut: where the manager's choice decided." } }
         }
     }
+}
+
+/// What each candidate would have lost: the value, the reply that used it, where it stood, and what left it out.
+fn losses(done: &Comparison, eyes: Eyes<'_>) -> Markup {
+    html! {
+        section.card aria-label="What would have been lost" { header { h2 { "What would have been lost" } span.soft.small { "values that a reply used and its view did not show" } } div.in {
+            @for (place, one) in done.compared.iter().enumerate() {
+                details.fold id=(format!("lost{place}")) {
+                    summary { span { (place + 1) ". " } code { (said(&one.figures.manager)) } span.soft { (plural(one.lost.len() as u64, "value", "values")) } }
+                    div.in {
+                        @if one.lost.is_empty() { p.soft { "Nothing that a reply used." } } @else {
+                            table.cards {
+                                thead { tr { th scope="col" { "Value" } th scope="col" { "Used by" } th scope="col" { "Stood at" } th scope="col" { "Left out by" } } }
+                                tbody { @for (conversation, lost) in one.lost.iter().take(LISTED) { @if let Some(conversation) = done.conversations.get(*conversation) { tr {
+                                    th scope="row" { code { (eyes.glance(&lost.value, 80)) } }
+                                    td data-l="Used by" { (lost.needed_by) " of " (place_link(conversation, lost.call)) }
+                                    td data-l="Stood at" { (place_link(conversation, lost.stood_at)) }
+                                    td data-l="Left out by" { (said(&lost.why)) }
+                                } } } }
+                            }
+                            @if one.lost.len() > LISTED { p.soft { "and " (one.lost.len() - LISTED) " more" } }
+                        }
+                    }
+                }
+            }
+        } }
+    }
+}
+
+/// A place of a conversation by its handle.
+fn place_link(conversation: &Conversation, at: u64) -> Markup {
+    let handle = Tail::parse(conversation.id.as_str()).map(|tail| Handle::at(tail, at).to_string());
+    let shown = handle.unwrap_or_else(|| format!("#{at}"));
+    html! { a.handle href=(format!("/lens/conversations/{}?at={at}#e{at}", conversation.id)) { (shown) } }
 }
 
 /// A share of what replies used, and below it the share where something was left out.
@@ -155,7 +303,7 @@ fn kept(all: Option<f64>, at_cut: Option<f64>) -> Markup {
 }
 
 /// Tokens call by call, one line for each candidate.
-fn curves(figures: &[Figures]) -> Markup {
+fn curves(figures: &[&Figures]) -> Markup {
     const CLASSES: [&str; 5] = ["k0", "k1", "k2", "k3", "k4"];
     let (width, height, left) = (960.0, 200.0, 44.0);
     let most = figures.iter().map(|one| one.peak).max().unwrap_or(1).max(1) as f64;
@@ -168,6 +316,9 @@ fn curves(figures: &[Figures]) -> Markup {
         };
         one.per_call.iter().enumerate().map(point).collect::<Vec<_>>().join(" ")
     };
+    if figures.iter().all(|one| one.per_call.is_empty()) {
+        return html! {};
+    }
     html! {
         section.card { header { h2 { "Tokens sent, call by call" } } div.in {
             div.charted { svg.chart role="img" aria-label="Tokens of each call under each manager; the table above has the sums." viewBox=(format!("0 0 {width} {height}")) {

@@ -214,6 +214,16 @@ pub(crate) fn lasting(milliseconds: i64) -> String {
     }
 }
 
+/// A number of bytes.
+pub(crate) fn bytes(count: u64) -> String {
+    match count {
+        0..=999 => format!("{count} bytes"),
+        1_000..=999_999 => format!("{:.1} kB", count as f64 / 1e3),
+        1_000_000..=999_999_999 => format!("{:.1} MB", count as f64 / 1e6),
+        _ => format!("{:.2} GB", count as f64 / 1e9),
+    }
+}
+
 /// How many, with the word for it.
 pub(crate) fn plural(count: u64, one: &str, many: &str) -> String {
     format!("{} {}", number(count), if count == 1 { one } else { many })
@@ -276,6 +286,7 @@ mod tests {
             ["250 ms", "1.5 s", "1 min 1 s", "1 h 1 min"]
         );
         assert_eq!([0.0, 0.0123, 1.5].map(dollars), ["$0.00", "$0.0123", "$1.50"]);
+        assert_eq!([12, 4_200, 1_900_000].map(bytes), ["12 bytes", "4.2 kB", "1.9 MB"]);
         assert_eq!(glance("  one\n two   three ", 8), "one two …");
     }
 }

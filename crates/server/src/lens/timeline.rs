@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use maud::{Markup, html};
+use scrollback_core::identity::words_of_person;
+use scrollback_core::recall::{Handle, Tail};
 use scrollback_core::stream::StopReason;
 use scrollback_core::{
     BlockKind, Decision, Entry, LedgerPart, MediaKind, MediaSource, PlanItem, Role, Slot, ToolCall,
@@ -136,9 +138,19 @@ impl TimelineContext<'_> {
                 @if let (Role::Assistant, Some(call)) = (entry.role, self.calls.get(&at)) {
                     a href=(format!("{}?call={}", self.href, call + 1)) { "call " (call + 1) }
                 }
-                span.end { (self.fate_label(at)) }
+                span.end {
+                    (self.fate_label(at))
+                    @if let Some(handle) = self.handle(at) { button.copy type="button" data-copy=(handle) data-what="Handle" title=(handle) { "handle" } }
+                    button.copy type="button" data-copy-text=(format!("e{at}")) { "copy" }
+                }
             }
         }
+    }
+
+    /// The handle of a place: `sb:…#412`.
+    fn handle(&self, at: u64) -> Option<String> {
+        let id = self.href.rsplit('/').next()?;
+        Some(Handle::at(Tail::parse(id)?, at).to_string())
     }
 
     fn blocks(&self, at: u64, entry: &Entry) -> Markup {
@@ -412,10 +424,11 @@ pub(crate) fn title(conversation: &Conversation, first: Option<&str>, eyes: Eyes
     called.unwrap_or_else(|| conversation.id.to_string())
 }
 
-/// The first thing a user said.
+/// The first words of the person, without what the client wrapped around them.
 pub(crate) fn first_words(places: &[StoredEntry]) -> Option<String> {
+    let said = |entry: &Entry| Some(words_of_person(entry)).filter(|words| !words.trim().is_empty());
     places.iter().find_map(|placed| match &placed.slot {
-        Slot::Message(entry) if entry.role == Role::User => entry.content(),
+        Slot::Message(entry) if entry.role == Role::User => said(entry),
         _ => None,
     })
 }

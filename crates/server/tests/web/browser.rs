@@ -112,6 +112,9 @@ async fn hostile_talk(store: &dyn Store) -> (ConversationId, String) {
         tx.create(NewConversation { title: Some(payloads[11].clone()), ..NewConversation::new(id.clone()) });
         tx.append(&id, Expected::At(0), said).sent(earlier).sent(call);
         // A recipient has no control characters; anything else it may have.
+        let ann = Recipient::parse("ann").unwrap();
+        let asked = [Entry::text(Role::User, "when do you open?"), Entry::text(Role::Assistant, "At nine.")];
+        tx.append_for(&ann, Expected::Any, NewEntry::evaluation(asked, Time(5_000)));
         let recipient = Recipient::parse("\"><img src=x onerror=window.hit=1>{{7*7}}").unwrap();
         tx.append_for(
             &recipient,
@@ -269,6 +272,9 @@ async fn facts() -> Value {
     let call = calls["calls"][5]["id"].as_str().unwrap().to_string();
     let (nasty, nasty_call) = hostile_talk(store.as_ref()).await;
     runs(store.as_ref()).await;
+    let broken = crate::cost::broken_session(store.as_ref()).await;
+    let imported = crate::cost::imported(&asking).await;
+    let axe = axe();
     let huge = asking.talk(json!([{ "role": "user", "content": "<b>5 MB</b> ".repeat(5_000_000 / 12) }, { "role": "assistant", "content": "That is long." }])).await;
     let long: Vec<Value> = (0..10_000).map(|number| json!({ "role": (["user", "assistant"][number % 2]), "content": format!("message {number}") })).collect();
     let long = asking.talk(json!(long)).await;
@@ -280,19 +286,30 @@ async fn facts() -> Value {
     let (_, keyed) = start(locked).await;
     let id = sample.rsplit('/').next().unwrap();
     json!({
-        "base": base, "empty": empty, "keyed": keyed, "key": key, "live": live,
+        "axe": axe, "base": base, "empty": empty, "keyed": keyed, "key": key, "live": live,
         "pages": {
             "list": "/lens", "conversation": format!("{sample}?call=14"), "call": format!("/lens/calls/{call}"),
             "tried": format!("{sample}?m=tool_result_truncator(200)"),
             "runs": "/lens/runs", "run": "/lens/runs/trip-paused", "run_failed": "/lens/runs/trip-failed",
             "search": "/lens/search?q=wheel", "import": "/lens/import",
             "simulate": format!("/lens/simulate?conversation={id}&m=passthrough&m=sliding_window(12)&m=sticky(token_budget(4200),low=2400)&model=openai:gpt-4o"),
+            "cache": format!("/lens/sessions/{broken}/cache"), "broken": format!("/lens/conversations/{broken}"),
+            "session": format!("/lens/conversations/{imported}"), "session_cache": format!("/lens/sessions/{imported}/cache"),
+            "people": "/lens/people", "person": "/lens/people/ann", "keys": "/lens/keys", "health": "/lens/health",
+            "hostile_person": format!("/lens/people/{}", crate::support::coded("\"><img src=x onerror=window.hit=1>{{7*7}}")),
             "nothing": "/lens/search?q=nothingofthekind", "live": format!("/lens/conversations/{live}"),
             "long": format!("/lens/conversations/{long}"), "huge": format!("/lens/conversations/{huge}"), "huge_entry": format!("/lens/conversations/{huge}/entries/0"),
             "hostile": format!("/lens/conversations/{nasty}?at=0"), "hostile_end": format!("/lens/conversations/{nasty}"), "hostile_call": format!("/lens/calls/{nasty_call}"), "hostile_run": "/lens/runs/hostile",
             "hostile_search": "/lens/search?q=%22%3E%3Cscript%3Ewindow.hit%3D1%3C%2Fscript%3E+window",
         },
     })
+}
+
+/// axe-core, where it is installed.
+fn axe() -> Option<PathBuf> {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let script = target.join("browser/node_modules/axe-core/axe.min.js");
+    required::file(&script, "axe-core", "whether everyone can use the pages of the lens")
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -81,7 +81,7 @@ async fn places(store: &dyn Store, number: i64, text: &str) -> Value {
         response: Some(text.into()),
         status: text.into(),
         attempt: 2,
-        usage: Some(json!({ "input_tokens": 9, text: text }).to_string()),
+        usage: Some(json!({ "input": 30_000, "output": 9, text: text }).to_string()),
         started_at: now,
         ended_at: Some(Time(now.0 + 500)),
         tokens: None,
@@ -93,6 +93,10 @@ async fn places(store: &dyn Store, number: i64, text: &str) -> Value {
         (new_evaluation().to_string(), Some(run.clone()), Some("ask".into()));
     // The one before it, so that the page of the other always shows what differs.
     prompt.started_at = Time(now.0 - 1);
+    // Its message is another one, so the page of cost and cache shows where the two part.
+    let other =
+        json!({ "model": text, "messages": [{ "role": text, "content": [text, "before"], "name": text }] });
+    prompt.request = Some(other.to_string().into_bytes());
     let (shown, flow) = (call.id.clone(), flow(&run, &id, text));
     let step = |key: &str, status: StepStatus| Step {
         run: run.clone(),
@@ -140,6 +144,9 @@ async fn places(store: &dyn Store, number: i64, text: &str) -> Value {
             "call": format!("/lens/calls/{shown}"),
             "run": format!("/lens/runs/{run}"),
             "search": format!("/lens/search?q={asked}"),
+            "cache": format!("/lens/sessions/{id}/cache"),
+            "person": format!("/lens/people/{asked}"),
+            "filtered": format!("/lens?q={asked}&model={asked}&project={asked}&client={asked}&sort={asked}"),
             "simulate": format!("/lens/simulate?conversation={id}&m={asked}&model={asked}"),
             "of_recipient": format!("/lens?recipient={asked}"),
             "of_status": format!("/lens?status={asked}"),

@@ -3,6 +3,7 @@
 
 mod api;
 mod browser;
+mod cost;
 mod inert;
 mod lens;
 mod mcp;

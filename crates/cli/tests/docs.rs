@@ -44,13 +44,26 @@ fn blocks<'t>(page: &'t str, language: &str) -> Vec<(usize, Vec<&'t str>)> {
     found
 }
 
-/// Runs a command line at the root of the repository; what it prints on either stream, in order.
+/// A folder with everything at the root of the repository, in which commands may leave files of their own.
+fn root(store: &Path) -> PathBuf {
+    let root = store.join("root");
+    if !root.exists() {
+        std::fs::create_dir(&root).unwrap();
+        for entry in std::fs::read_dir(repository(".")).unwrap() {
+            let path = std::fs::canonicalize(entry.unwrap().path()).unwrap();
+            std::os::unix::fs::symlink(&path, root.join(path.file_name().unwrap())).unwrap();
+        }
+    }
+    root
+}
+
+/// Runs a command line at the root of the repository, but for files it makes; what it prints on either stream, in order.
 fn run(command: &str, store: &Path) -> String {
     let binary = Path::new(env!("CARGO_BIN_EXE_scrollback")).parent().unwrap();
     let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap_or_default());
     let output = Command::new("sh")
         .args(["-c", &format!("exec 2>&1\n{command}")])
-        .current_dir(repository("."))
+        .current_dir(root(store))
         .env("PATH", path)
         .env("XDG_CONFIG_HOME", store)
         .env("SCROLLBACK_STORE", format!("sqlite:{}", store.join("docs.db").display()))

@@ -280,7 +280,7 @@ def login(browser):
     expect("login", page.run(HOLDS))
     page.run("document.querySelector('#key').value = 'sb_wrong'")
     page.click("main button")
-    expect("a wrong key is refused", [] if "no valid key" in page.run("document.body.textContent") else ["no"])
+    expect("a wrong key is refused", [] if "not valid on this server" in page.run("document.body.textContent") else ["no"])
     page.seen.clear()
     page.collect().clear()
     page.run(f"document.querySelector('#key').value = {json.dumps(facts['key'])}")

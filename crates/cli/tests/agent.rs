@@ -160,7 +160,7 @@ fn what_is_wrong_on_the_command_line_is_said_before_anything_runs() {
         (&["--input", "  "], "--input is blank"),
         (&["--resume"], "--resume needs"),
         (&["--input", "x", "--recipient", "a\u{1}b"], "recipient"),
-        (&["--input", "x", "--conversation", "short"], "no conversation id"),
+        (&["--input", "x", "--conversation", "short"], "is not a conversation id"),
         (&["--input", "x", "--model", "opnai:gpt-4o"], "openai:gpt-4o"),
         (&["--input", "x", "-m", "slidding_window(3)"], "sliding_window"),
         (&["--input", "x", "--nonsense"], "--nonsense"),

@@ -147,15 +147,6 @@ async fn needles(slots: &[Slot], name: &str, score: &mut Score) {
         let near = text.map(|text| near_words(&text, &lost.value)).unwrap_or_default();
         let Some(two) = two_words(&near) else { continue };
         score.needles += 1;
-        if let Some(path) = std::env::var_os("NEEDLES_DUMP") {
-            use std::io::Write;
-            let texts: Vec<Value> = slots.get(..texts.len()).unwrap().iter().map(|slot| match slot {
-                Slot::Message(e) => json!([e.role.as_str(), e.content(), e.tool_calls().map(|c| json!([c.name.as_str(), c.arguments.as_str()])).collect::<Vec<_>>(), exact_text(slot)]),
-                _ => json!(["decision", "", [], ""]),
-            }).collect();
-            let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
-            writeln!(file, "{}", json!({"name": name, "value": lost.value, "at": lost.stood_at, "call": lost.call, "near": near, "texts": texts})).unwrap();
-        }
         let holds = |handle: &Handle| {
             let (position, _) = handle.positions().unwrap();
             texts.get(position as usize).is_some_and(|text| text.contains(&lost.value))

@@ -14,6 +14,7 @@ pub(crate) mod large;
 pub(crate) mod lineage;
 pub(crate) mod list;
 pub(crate) mod prune;
+mod ranking;
 pub(crate) mod read;
 pub(crate) mod recall;
 pub(crate) mod request;

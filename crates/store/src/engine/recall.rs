@@ -10,6 +10,7 @@ use scrollback_core::recall::{
 use scrollback_core::{Entry, Role, Slot};
 
 use super::lineage::{self, Lineage, Segment};
+use super::ranking::{self, Evidence};
 use super::{read, search};
 use crate::conversation::Conversation;
 use crate::error::{ErrorKind, StoreError};
@@ -19,7 +20,7 @@ use crate::rows::{CallRow, EntryRow, Rows};
 use crate::search::{Query, WordDemand, WordQuery};
 use crate::session::{Session, SessionId};
 use crate::table::Scan;
-use crate::words::{TextWord, words};
+use crate::words::words;
 
 /// Most entries that are read for one search, in a few conversations and in many. The newest come first.
 const NEAR: usize = 1_500;
@@ -33,6 +34,8 @@ const BYTES: usize = 48 * 1024 * 1024;
 const PAGE: usize = 256;
 /// Conversations that a regular expression looks into, written last first.
 const LATEST: usize = 2_000;
+/// Length of a line of context in characters.
+const CONTEXT: usize = 240;
 /// Most conversations that have one tail; more than one only after imports.
 const SAME_TAIL: usize = 4;
 
@@ -301,12 +304,13 @@ async fn gather<R: Rows>(
         }
         Asked::Pattern(pattern) => by_pattern(rows, tenant, place, request, pattern, deadline).await?,
     };
+    // Who looks for words in its own session misses what its view has left out, and that is the older part. Expressions are
+    // tried on the newest entries first, and may stop there.
+    let oldest_first = matches!((place, &request.wanted), (Within::Segments(_), Asked::Words(_)));
     gathered.matches.sort_by(|a, b| {
-        let newer = |one: &Match| (one.entry.created_at(), one.position);
-        b.score
-            .total_cmp(&a.score)
-            .then_with(|| newer(b).cmp(&newer(a)))
-            .then_with(|| a.conversation.cmp(&b.conversation))
+        let at = |one: &Match| (one.entry.created_at(), one.position);
+        let by_time = if oldest_first { at(a).cmp(&at(b)) } else { at(b).cmp(&at(a)) };
+        b.score.total_cmp(&a.score).then(by_time).then_with(|| a.conversation.cmp(&b.conversation))
     });
     Ok(gathered)
 }
@@ -328,6 +332,7 @@ async fn by_words<R: Rows>(
     let wanted = wanted(tenant, place, all, none, demand);
     let candidates = rows.find(&wanted).await?;
     gathered.stopped = candidates.len() >= wanted.limit;
+    let mut evidence = Vec::new();
     for candidate in candidates {
         if deadline.is_over() {
             gathered.stopped = true;
@@ -348,9 +353,14 @@ async fn by_words<R: Rows>(
         };
         let Some((_, slot)) = found.filter(|(_, slot)| passes(slot, request)) else { continue };
         let Some(text) = read::searchable(&slot) else { continue };
-        let Some(score) = score(query, &words(&text), demand) else { continue };
+        let role = role_of(&slot);
+        let Some(found) = Evidence::of(query, &words(&text), role, demand) else { continue };
+        evidence.push(found);
         let (conversation, position) = (candidate.conversation, candidate.position);
-        gathered.matches.push(Match { score, conversation, position, entry: slot, text });
+        gathered.matches.push(Match { score: 0.0, conversation, position, entry: slot, text });
+    }
+    for (found, score) in gathered.matches.iter_mut().zip(ranking::scores(&evidence, demand)) {
+        found.score = score;
     }
     Ok(gathered)
 }
@@ -438,56 +448,20 @@ async fn latest<R: Rows>(
     Ok(found.into_iter().map(segment).collect())
 }
 
-/// The demands on role and time. Summaries count as the system's.
-fn passes(slot: &Slot, request: &SearchRequest) -> bool {
-    let role = match slot {
+/// Who said it; a summary is the system's.
+fn role_of(slot: &Slot) -> Role {
+    match slot {
         Slot::Message(entry) => entry.role,
         _ => Role::System,
-    };
+    }
+}
+
+/// The demands on role and time.
+fn passes(slot: &Slot, request: &SearchRequest) -> bool {
     let at = slot.created_at();
-    request.role.is_none_or(|wanted| wanted == role)
+    request.role.is_none_or(|wanted| wanted == role_of(slot))
         && request.since.is_none_or(|since| at >= since)
         && request.before.is_none_or(|before| at < before)
-}
-
-/// How well a text matches; none if it does not. Words that stand close together count most: who looks for two words
-/// usually remembers them from one line.
-fn score(query: &Query, text: &[TextWord], demand: WordDemand) -> Option<f64> {
-    match demand {
-        WordDemand::All => {
-            let score = search::score(query, text)?;
-            Some(score + 4.0 * nearness(query, text))
-        }
-        WordDemand::Any => {
-            if query.none.iter().any(|term| search::places(term, text).next().is_some()) {
-                return None;
-            }
-            let found = query.all.iter().filter(|term| search::places(term, text).next().is_some()).count();
-            (found > 0).then(|| found as f64 + 1.0 / (1.0 + text.len() as f64 / 60.0))
-        }
-    }
-}
-
-/// How close together the terms of a query stand: 1 where they follow each other, less the further apart they are.
-fn nearness(query: &Query, text: &[TextWord]) -> f64 {
-    let mut places: Vec<(usize, usize)> = Vec::new();
-    for (term, asked) in query.all.iter().enumerate() {
-        places.extend(search::places(asked, text).map(|at| (at, term)));
-    }
-    places.sort_unstable();
-    let terms = query.all.len();
-    let mut last: Vec<Option<usize>> = vec![None; terms];
-    let mut best = usize::MAX;
-    for (at, term) in places {
-        if let Some(place) = last.get_mut(term) {
-            *place = Some(at);
-        }
-        let first = last.iter().try_fold(usize::MAX, |first, place| place.map(|place| first.min(place)));
-        if let Some(first) = first {
-            best = best.min(at - first);
-        }
-    }
-    if best == usize::MAX { 0.0 } else { 1.0 / (1.0 + (best.saturating_sub(terms - 1)) as f64 / 4.0) }
 }
 
 /// The best matches as hits, without calls and results of recall itself, and whether there are more.
@@ -526,7 +500,7 @@ async fn shown<R: Rows>(
             return Ok((hits, true));
         }
         let snippet = match &request.wanted {
-            Asked::Words(text) => search::snippet(&Query::parse(text), &found.text),
+            Asked::Words(text) => search::snippet(&Query::parse(text), &found.text, CONTEXT),
             Asked::Pattern(pattern) => marked(pattern, &found.text),
         };
         let tail = Tail::of(found.conversation.as_str())
@@ -550,19 +524,6 @@ fn marked(pattern: &TextPattern, text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn rank(query: &str, text: &str) -> f64 {
-        score(&Query::parse(query), &words(text), WordDemand::All).unwrap_or_default()
-    }
-
-    #[test]
-    fn words_that_stand_together_rank_above_words_far_apart() {
-        let filler = "other ".repeat(50);
-        let apart = format!("port {filler} staging");
-        let together = format!("{filler} staging port {filler} {filler}");
-        assert!(rank("staging port", &together) > rank("staging port", &apart));
-        assert!(rank("staging port", "the port of staging") > rank("staging port", &apart));
-    }
 
     #[test]
     fn matches_of_expressions_are_shown_in_their_surroundings() {

@@ -18,7 +18,7 @@ use crate::words::{TextWord, words};
 
 /// Most entries that are looked at for one search. Beyond, only the newest conversations are ranked.
 const MAX_CANDIDATES: usize = 10_000;
-/// Length of a snippet in characters, half of it before the first match.
+/// Length of a snippet in characters.
 const SNIPPET: usize = 160;
 /// An entry of this many words is neither short nor long.
 const USUAL_LENGTH: f64 = 60.0;
@@ -254,7 +254,7 @@ async fn show<R: Rows>(
     let below = found.position + 1;
     let turn = lineage.count(rows, |scan: Scan| scan.is("role", "user").below("position", below)).await?;
     Ok(Some(Hit {
-        snippet: snippet(query, &text),
+        snippet: snippet(query, &text, SNIPPET),
         conversation: found.conversation,
         session: conversation.session,
         kind: conversation.kind,
@@ -267,29 +267,31 @@ async fn show<R: Rows>(
     }))
 }
 
-/// The words around the first match on one line, matches marked.
-pub(super) fn snippet(query: &Query, text: &str) -> String {
+/// The place of a text where most terms of a query stand closest together, on one line of so many characters, matches marked.
+pub(super) fn snippet(query: &Query, text: &str, most: usize) -> String {
     let all = words(text);
-    let mut marks: Vec<(usize, usize)> = Vec::new();
-    for term in &query.all {
+    let mut found: Vec<(usize, usize, usize)> = Vec::new();
+    for (number, term) in query.all.iter().enumerate() {
         for at in places(term, &all) {
             let last = all.get(at + term.words.len() - 1);
-            marks.extend(all.get(at).zip(last).map(|(first, last)| (first.start, last.end)));
+            found.extend(all.get(at).zip(last).map(|(first, last)| (first.start, last.end, number)));
         }
     }
-    marks.sort_unstable();
-    let first = marks.first().map_or(0, |mark| mark.0);
-    let before: Vec<usize> = text.get(..first).unwrap_or_default().char_indices().map(|(at, _)| at).collect();
-    let start = before.len().checked_sub(SNIPPET / 2).and_then(|at| before.get(at).copied()).unwrap_or(0);
+    found.sort_unstable();
+    let (first, last) = densest(&found, most);
+    let matched = text.get(first..last).map_or(0, |matched| matched.chars().count());
+    let before = text.get(..first).unwrap_or_default().char_indices().rev();
+    let start = before.take(most.saturating_sub(matched) / 2).last().map_or(first, |(at, _)| at);
+    let marks = found.iter().map(|(start, end, _)| (*start, *end));
     let mut shown = String::from(if start > 0 { "…" } else { "" });
-    let mut marks = marks.into_iter().peekable();
+    let mut marks = marks.peekable();
     let mut open_until = None;
     for (length, (at, letter)) in text.char_indices().skip_while(|(at, _)| *at < start).enumerate() {
         if open_until.is_some_and(|end| at >= end) {
             shown.push('»');
             open_until = None;
         }
-        if length >= SNIPPET && open_until.is_none() {
+        if length >= most && open_until.is_none() {
             shown.push('…');
             return shown;
         }
@@ -308,18 +310,55 @@ pub(super) fn snippet(query: &Query, text: &str) -> String {
     shown
 }
 
+/// From where to where most terms stand within so many bytes, as close together as they do; of equal places the first. Matches
+/// are a beginning, an end and the number of a term each, in the order in which they begin.
+fn densest(found: &[(usize, usize, usize)], most: usize) -> (usize, usize) {
+    let mut best = (0, 0);
+    let mut best_rank = None;
+    for (at, (start, ..)) in found.iter().enumerate() {
+        let (mut terms, mut last) = (Vec::new(), *start);
+        for (_, end, term) in found.get(at..).unwrap_or_default() {
+            if !terms.is_empty() && end - start > most {
+                break;
+            }
+            if !terms.contains(term) {
+                terms.push(*term);
+                last = last.max(*end);
+            }
+        }
+        let rank = Some((terms.len(), std::cmp::Reverse(last - start)));
+        if rank > best_rank {
+            (best, best_rank) = ((*start, last), rank);
+        }
+    }
+    best
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn snippets_show_the_first_match_in_its_surroundings() {
-        let query = Query::parse("\"red pen*\" blue");
-        assert_eq!(snippet(&query, "A Red pencil\nand a blue one"), "A «Red pencil» and a «blue» one");
+    fn snippets_show_matches_in_their_surroundings() {
+        let snippet = |query: &str, text: &str| snippet(&Query::parse(query), text, SNIPPET);
+        assert_eq!(
+            snippet("\"red pen*\" blue", "A Red pencil\nand a blue one"),
+            "A «Red pencil» and a «blue» one"
+        );
         let long = format!("{} red pens {}", "word ".repeat(100), "more ".repeat(100));
-        let shown = snippet(&query, &long);
+        let shown = snippet("\"red pen*\" blue", &long);
         assert!(shown.starts_with('…') && shown.ends_with('…') && shown.contains("«red pens»"), "{shown}");
         assert!(shown.chars().count() <= SNIPPET + 4);
+        assert_eq!(snippet("absent", "A text"), "A text");
+    }
+
+    #[test]
+    fn snippets_show_the_place_with_most_words() {
+        let filler = "word ".repeat(100);
+        let text = format!("a port {filler} é staging is down, its port is 48123 {filler} port");
+        let shown = snippet(&Query::parse("staging port"), &text, SNIPPET);
+        assert!(shown.contains("«staging» is down, its «port» is 48123"), "{shown}");
+        assert!(shown.chars().count() <= SNIPPET + 8);
     }
 
     #[test]

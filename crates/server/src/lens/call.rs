@@ -13,6 +13,7 @@ use super::conversation::reveal;
 use super::diff::{self, DiffLine, DiffSide};
 use super::page::{self, NavItem, coded};
 use super::panel;
+use super::render::folded_json;
 use super::session_row::conversation_title;
 use super::text::{Eyes, dollars, lasting, number, plural, said};
 use super::timeline::indented;
@@ -224,7 +225,10 @@ fn bytes(title: &str, bytes: Option<&[u8]>, eyes: Eyes<'_>, here: &str, nothing:
                 Some(text) => {
                     @let seen = eyes.see(text);
                     @let cut = seen.char_indices().nth(SHOWN).map(|(at, _)| at);
-                    div.raw tabindex="0" role="region" aria-label=(title) { pre.said dir="auto" { (said(seen.get(..cut.unwrap_or(seen.len())).unwrap_or(&seen))) @if cut.is_some() { "…" } } }
+                    @let folds = folded_json(eyes, text);
+                    @if let Some(folds) = &folds { (folds) }
+                    details.raw-bytes open[folds.is_none()] { summary { "Raw bytes" }
+                    div.raw tabindex="0" role="region" aria-label=(title) { pre.said dir="auto" { (said(seen.get(..cut.unwrap_or(seen.len())).unwrap_or(&seen))) @if cut.is_some() { "…" } } } }
                     @if cut.is_some() { p.small { "The first " (number(SHOWN as u64)) " characters. " a href=(format!("/api{}", here.trim_start_matches("/lens"))) { "All of it as JSON" } } }
                 }
             } }

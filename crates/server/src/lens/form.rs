@@ -72,14 +72,13 @@ impl FormFields {
         found.map_or_else(String::new, |field| String::from_utf8_lossy(&field.value).into_owned())
     }
 
-    /// A file that was chosen: its name and its bytes.
-    pub(crate) fn file(&self, name: &str) -> Option<(&str, &Bytes)> {
-        let found = self.0.iter().find(|field| field.name == name)?;
-        found
-            .file
-            .as_deref()
-            .filter(|file| !file.is_empty() || !found.value.is_empty())
-            .map(|file| (file, &found.value))
+    /// The files that were chosen: their names and their bytes.
+    pub(crate) fn files<'f>(&'f self, name: &'f str) -> impl Iterator<Item = (&'f str, &'f Bytes)> {
+        let named = self.0.iter().filter(move |field| field.name == name);
+        named.filter_map(|field| {
+            let file = field.file.as_deref().filter(|file| !file.is_empty() || !field.value.is_empty())?;
+            Some((file, &field.value))
+        })
     }
 }
 
@@ -138,9 +137,9 @@ mod tests {
                     {\"a\":1}\r\n--no\r\n\r\n--x--\r\n";
         let fields = FormFields(parts(&Bytes::from(body), "x").unwrap());
         assert_eq!(fields.text("format"), "");
-        let (_, bytes) = fields.file("file").unwrap();
+        let (_, bytes) = fields.files("file").next().unwrap();
         assert_eq!(bytes.as_ref(), b"{\"a\":1}\r\n--no\r\n");
-        assert_eq!(fields.file("format"), None);
+        assert_eq!(fields.files("format").count(), 0);
     }
 
     #[test]

@@ -25,35 +25,57 @@ pub(crate) async fn take(viewer: Viewer, headers: HeaderMap, body: Body) -> Resp
     let made = async {
         viewer.caller.may_write()?;
         let fields = FormFields::read(&viewer, &headers, body).await?;
-        let report = transfer::import(&viewer.app, viewer.tenant(), given(&fields)?).await?;
-        Ok::<_, HttpProblem>(page(Some(&report)))
+        let mut all = Report::default();
+        for request in given(&fields)? {
+            let report = transfer::import(&viewer.app, viewer.tenant(), request).await?;
+            all.files += report.files;
+            all.conversations += report.conversations;
+            all.added += report.added;
+            all.skipped += report.skipped;
+            all.notes.extend(report.notes);
+            all.failed.extend(report.failed);
+        }
+        Ok::<_, HttpProblem>(page(Some(&all)))
     };
     let made = made.await;
     viewer.answer(made)
 }
 
-fn given(fields: &FormFields) -> Result<ImportRequest, HttpProblem> {
-    let (name, text) = match fields.file("file") {
-        Some((name, bytes)) => {
-            let text = String::from_utf8(bytes.to_vec()).map_err(|error| {
-                let at = error.utf8_error().valid_up_to();
-                HttpProblem::bad_request("bad_text", format!("the file is not UTF-8 at byte {at}"))
-            })?;
-            (name.to_string(), text)
-        }
-        None => ("pasted".to_string(), fields.text("text")),
-    };
-    if text.trim().is_empty() {
+/// What is to be imported: each file that was chosen, or the text that was pasted.
+fn given(fields: &FormFields) -> Result<Vec<ImportRequest>, HttpProblem> {
+    let mut texts = Vec::new();
+    for (name, bytes) in fields.files("file") {
+        let text = String::from_utf8(bytes.to_vec()).map_err(|error| {
+            let at = error.utf8_error().valid_up_to();
+            HttpProblem::bad_request("bad_text", format!("the file {name} is not UTF-8 at byte {at}"))
+        })?;
+        texts.push((name.to_string(), text));
+    }
+    if texts.is_empty() {
+        texts.push(("pasted".to_string(), fields.text("text")));
+    }
+    texts.retain(|(_, text)| !text.trim().is_empty());
+    if texts.is_empty() {
         return Err(HttpProblem::bad_request("bad_input", "choose a file or paste its text"));
     }
+    // Sub-agents have files of their own, and belong to a session that must be there before them.
+    texts.sort_by_key(|(_, text)| is_of_helper(text));
     let (format, recipient) = (fields.text("format"), fields.text("recipient"));
-    Ok(ImportRequest {
-        text,
-        name,
-        format: if format.is_empty() { None } else { Some(format_named(&format)?) },
-        recipient: if recipient.is_empty() { None } else { Some(Recipient::parse(&recipient)?) },
-        mode: if fields.text("dry_run").is_empty() { ImportMode::Write } else { ImportMode::DryRun },
-    })
+    let request = |(name, text): (String, String)| {
+        Ok(ImportRequest {
+            text,
+            name,
+            format: if format.is_empty() { None } else { Some(format_named(&format)?) },
+            recipient: if recipient.is_empty() { None } else { Some(Recipient::parse(&recipient)?) },
+            mode: if fields.text("dry_run").is_empty() { ImportMode::Write } else { ImportMode::DryRun },
+        })
+    };
+    texts.into_iter().map(request).collect()
+}
+
+/// Whether a file of Claude Code is that of a sub-agent.
+fn is_of_helper(text: &str) -> bool {
+    text.lines().next().is_some_and(|line| line.contains("\"isSidechain\":true"))
 }
 
 fn page(report: Option<&Report>) -> PageContent {
@@ -64,7 +86,7 @@ fn page(report: Option<&Report>) -> PageContent {
             form.stack method="post" action="/lens/import" enctype="multipart/form-data" {
                 p { "Sessions of Claude Code and Codex, requests of any provider, fine-tuning sets, evaluation logs, our own exports. Importing a file again adds only what is new." }
                 div.fields {
-                    div.wide { label for="file" { "File" } input #file type="file" name="file"; }
+                    div.wide { label for="file" { "Files; drop them here" } input #file type="file" name="file" multiple; }
                     div { label for="format" { "Format" } select #format name="format" {
                         option value="" { "found out from its shape" }
                         @for name in scrollback_core::InputFormat::names() { option value=(name) { (name) } }
@@ -85,7 +107,7 @@ fn told(report: &Report) -> Markup {
     html! {
         div.note.(class) role="status" {
             p { (plural(report.conversations, "conversation", "conversations")) " found, " (plural(report.added, "entry", "entries")) " added, " (plural(report.skipped, "entry was", "entries were")) " there already." }
-            @if report.added > 0 { p { a href="/lens" { "To the conversations" } } }
+            @if report.added > 0 { p { a href="/lens" { "To the sessions" } } }
         }
         @if !report.failed.is_empty() { section.card { h2 { "Not read" } div.scroll { table {
             thead { tr { th scope="col" { "File" } th.n scope="col" { "Line" } th scope="col" { "Problem" } } }

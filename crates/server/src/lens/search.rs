@@ -1,76 +1,176 @@
-//! Search over everything that was said.
+//! Search over everything that was said, grouped by session.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use axum::extract::Query;
+use axum::http::StatusCode;
 use axum::response::Response;
 use maud::{Markup, html};
-use scrollback_store::{ConversationKind, Cursor, Filter, Hit, Query as Words};
+use scrollback_core::recall::{RecallScope, SearchRequest, TextPattern, Wanted};
+use scrollback_core::{Role, Time};
+use scrollback_store::recall::{self, Deadline, Here};
+use scrollback_store::{ConversationId, Cursor, Filter, Hit, Query as Words, SessionId};
 use serde::Deserialize;
 
 use super::page::{self, NavItem, coded};
-use super::text::{Eyes, said};
+use super::session_row::session_title;
+use super::text::{plural, said};
 use super::viewer::{PageContent, Viewer};
 use crate::HttpProblem;
 
 const PAGE: usize = 30;
+/// How long a search by a regular expression may take: it reads every text.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub(crate) struct SearchQuery {
     q: String,
     role: String,
+    tool: String,
     after: String,
+}
+
+/// One place that was found.
+struct Found {
+    conversation: ConversationId,
+    position: u64,
+    role: Role,
+    at: Time,
+    snippet: Markup,
 }
 
 pub(crate) async fn show(viewer: Viewer, Query(wish): Query<SearchQuery>) -> Response {
     viewer.answer(made(&viewer, &wish).await)
 }
 
+/// A regular expression: what stands between two slashes, with an `i` behind them where case does not matter.
+fn expression(text: &str) -> Option<&str> {
+    let text = text.trim();
+    let inside = text.strip_suffix('i').unwrap_or(text).strip_prefix('/')?.strip_suffix('/')?;
+    (!inside.is_empty()).then_some(text)
+}
+
 async fn made(viewer: &Viewer, wish: &SearchQuery) -> Result<PageContent, HttpProblem> {
-    let some = |text: &str| (!text.is_empty()).then(|| text.to_string());
-    let role = some(&wish.role).as_deref().map(crate::api::role_named).transpose()?;
-    let after = some(&wish.after).as_deref().map(Cursor::parse).transpose()?;
-    // What is looked through, cut and marked is what the viewer may see.
-    let redactor = (!viewer.sees_all()).then(|| Arc::clone(&viewer.app.redactor));
-    let filter = Filter { role, redactor, ..Filter::default() };
-    let words = Words::parse(&wish.q);
-    let asked = !words.is_empty();
-    let found = viewer.store().search(viewer.tenant(), words, filter, PAGE, after).await?;
+    let (found, next) = match expression(&wish.q) {
+        Some(pattern) => (matching(viewer, wish, pattern).await?, None),
+        None => worded(viewer, wish).await?,
+    };
+    let asked = !wish.q.trim().is_empty();
+    let groups = grouped(viewer, found).await?;
     let body = html! {
         div.head { h1 { "Search" } }
         section.card { div.in {
             form.fields method="get" action="/lens/search" {
-                div.wide { label for="words" { "Words, \"phrases\", begin*, -without" } input #words type="search" name="q" value=(wish.q) autofocus; }
+                div.wide { label for="words" { "Words, \"phrases\", begin*, -without, or /regular expression/" } input #words type="search" name="q" value=(wish.q) autofocus; }
                 div { label for="role" { "Said by" } select #role name="role" {
                     option value="" { "anybody" }
                     @for role in ["user", "assistant", "tool", "system"] { option value=(role) selected[wish.role == role] { (role) } }
                 } }
+                div { label for="tool" { "Tool" } input #tool name="tool" value=(wish.tool) autocomplete="off"; }
                 button.first { "Search" }
             }
         } }
-        @if asked {
-            section.card aria-label="What was found" {
-                @if found.hits.is_empty() { p.in { "Nothing was found. All words must be in one entry; fewer words find more." } }
-                ol.hits { @for hit in &found.hits { (line(hit, viewer.eyes())) } }
+        @if asked && groups.is_empty() { section.card aria-label="What was found" { p.in { "Nothing was found. All words must be in one entry; fewer words find more." } } }
+        @for (session, title, hits) in &groups {
+            section.card aria-label=(format!("In {title}")) {
+                header { h2 { a href=(format!("/lens/sessions/{session}")) { (said(title)) } } span.soft.small { (plural(hits.len() as u64, "place", "places")) } }
+                ol.hits { @for hit in hits { (line(hit)) } }
             }
-            @if let Some(next) = found.next { nav.pager aria-label="Pages" { a.button rel="next" href=(format!("/lens/search?q={}&role={}&after={}", coded(&wish.q), coded(&wish.role), coded(next.as_str()))) { "More" } } }
         }
+        @if let Some(next) = next { nav.pager aria-label="Pages" { a.button rel="next" href=(format!("/lens/search?q={}&role={}&tool={}&after={}", coded(&wish.q), coded(&wish.role), coded(&wish.tool), coded(next.as_str()))) { "More" } } }
     };
     Ok(PageContent { title: "Search".into(), place: NavItem::Search, live: None, body })
 }
 
-fn line(hit: &Hit, eyes: Eyes<'_>) -> Markup {
+fn some(text: &str) -> Option<String> {
+    (!text.trim().is_empty()).then(|| text.trim().to_string())
+}
+
+/// What has the words, best first.
+async fn worded(viewer: &Viewer, wish: &SearchQuery) -> Result<(Vec<Found>, Option<Cursor>), HttpProblem> {
+    let role = some(&wish.role).as_deref().map(crate::api::role_named).transpose()?;
+    let after = some(&wish.after).as_deref().map(Cursor::parse).transpose()?;
+    // What is looked through, cut and marked is what the viewer may see.
+    let redactor = (!viewer.sees_all()).then(|| Arc::clone(&viewer.app.redactor));
+    let filter = Filter { role, tool: some(&wish.tool), redactor, ..Filter::default() };
+    let found = viewer.store().search(viewer.tenant(), Words::parse(&wish.q), filter, PAGE, after).await?;
+    let hit = |hit: &Hit| Found {
+        conversation: hit.conversation.clone(),
+        position: hit.position,
+        role: hit.role,
+        at: hit.created_at,
+        snippet: marked(&viewer.eyes().see(&hit.snippet)),
+    };
+    Ok((found.hits.iter().map(hit).collect(), found.next))
+}
+
+/// What an expression matches. It looks at texts as they were said, so only who may see all of them can ask: else it would
+/// tell, match by match, what a secret is.
+async fn matching(viewer: &Viewer, wish: &SearchQuery, pattern: &str) -> Result<Vec<Found>, HttpProblem> {
+    if !page::may_reveal(&viewer.caller) {
+        let detail =
+            "regular expressions look at texts with their secrets; that takes a key with scope admin";
+        return Err(HttpProblem::new(StatusCode::FORBIDDEN, "forbidden", detail));
+    }
+    let pattern = TextPattern::parse(pattern)
+        .map_err(|error| HttpProblem::bad_request("bad_pattern", error.to_string()))?;
+    let request = SearchRequest {
+        wanted: Wanted::Pattern(pattern),
+        scope: RecallScope::All,
+        role: some(&wish.role).as_deref().map(crate::api::role_named).transpose()?,
+        tool: some(&wish.tool),
+        since: None,
+        before: None,
+        limit: PAGE,
+    };
+    let end = Instant::now() + PATIENCE;
+    let deadline = Deadline::new(move || Instant::now() > end);
+    let found =
+        viewer.store().find_for_recall(viewer.tenant(), &Here::default(), &request, &deadline).await?;
+    let mut all = Vec::new();
+    for hit in found.map(|found| found.hits).unwrap_or_default() {
+        let Ok(conversation) = recall::resolve(viewer.store(), viewer.tenant(), &hit.handle).await else {
+            continue;
+        };
+        let Some((position, _)) = hit.handle.positions() else { continue };
+        all.push(Found {
+            conversation: conversation.id,
+            position,
+            role: hit.role,
+            at: hit.at,
+            snippet: marked(&viewer.eyes().see(&hit.snippet)),
+        });
+    }
+    Ok(all)
+}
+
+/// A session: its id, its title, and the places in it.
+type Group = (SessionId, String, Vec<Found>);
+
+/// Hits by session, in the order of the best one of each.
+async fn grouped(viewer: &Viewer, found: Vec<Found>) -> Result<Vec<Group>, HttpProblem> {
+    let mut groups: Vec<Group> = Vec::new();
+    for hit in found {
+        let conversation = viewer.store().conversation(viewer.tenant(), &hit.conversation).await?;
+        match groups.iter_mut().find(|(session, ..)| *session == conversation.session) {
+            Some((_, _, hits)) => hits.push(hit),
+            None => {
+                let tree = viewer.store().session_tree(viewer.tenant(), &conversation.session).await?;
+                groups.push((conversation.session, session_title(viewer, &tree).await?, vec![hit]));
+            }
+        }
+    }
+    Ok(groups)
+}
+
+fn line(hit: &Found) -> Markup {
     let to = format!("/lens/conversations/{}?at={1}#e{1}", hit.conversation, hit.position);
     html! {
         li {
-            div.who {
-                (page::role(hit.role))
-                a href=(to) { @match &hit.recipient { Some(recipient) => (eyes.said(recipient.as_str())), None => @match &hit.title { Some(title) => (said(&eyes.brief(title, 90))), None => code { (hit.conversation.as_str()) } } } " #" (hit.position) }
-                @if hit.kind != ConversationKind::Main { span.chip.info { (hit.kind.as_str()) } }
-                (page::time(hit.created_at)) span { "turn " (hit.turn) }
-            }
-            p.said dir="auto" { (marked(&eyes.see(&hit.snippet))) }
+            div.who { (page::role(hit.role)) a href=(to) { "#" (hit.position) } (page::time(hit.at)) }
+            p.said dir="auto" { (hit.snippet) }
         }
     }
 }
@@ -98,6 +198,12 @@ fn pair(text: &str) -> Option<(&str, &str, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_expression_stands_between_slashes() {
+        assert_eq!((expression(" /a b+/ "), expression("/a/i")), (Some("/a b+/"), Some("/a/i")));
+        assert_eq!((expression("/"), expression("//"), expression("src/main.rs")), (None, None, None));
+    }
 
     #[test]
     fn matches_are_marked_and_everything_else_is_text() {

@@ -5,10 +5,12 @@
 //! person follows by hand. Nothing is loaded from elsewhere.
 
 mod code;
+mod folded_json;
 mod markdown;
 mod speech;
 mod tools;
 
+pub(crate) use folded_json::folded_json;
 use markdown::markdown;
 pub(crate) use speech::speech;
 pub(crate) use tools::{action, exit_code};

@@ -277,7 +277,7 @@ SOON = {"retry-after": "0"}
 
 # Recall
 
-LOG = "for n in $(seq 1 60); do echo line $n of the deployment log; done; echo the staging port is 48123"
+LOG = "for n in $(seq 1 60); do echo line $n of the deployment log; done; echo the staging port is $((48000+123))"
 
 
 def found_handle(request):

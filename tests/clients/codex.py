@@ -1,6 +1,7 @@
 """Codex: what it sends, and what must come of it."""
 
 import json
+import re
 
 import long
 from harness import Scenario, alone, equal, expect
@@ -19,6 +20,7 @@ sandbox_mode = "danger-full-access"
 plugins = false
 remote_plugin = false
 apps = false
+{features}
 
 [analytics]
 enabled = false
@@ -56,11 +58,12 @@ enabled = false
 """
 
 
-def codex(side, prompt, *args, model="gpt-5.5", settings="", provider="", fine=(0,), **more):
+def codex(side, prompt, *args, model="gpt-5.5", settings="", features="", provider="", fine=(0,), **more):
     """One headless run; its events."""
     home = side.home / ".codex"
     home.mkdir(exist_ok=True)
-    (home / "config.toml").write_text(CONFIG.format(url=side.url, model=model, settings=settings, provider=provider))
+    text = CONFIG.format(url=side.url, model=model, settings=settings, features=features, provider=provider)
+    (home / "config.toml").write_text(text)
     command = [side.harness.npm("codex"), "exec", *args, "--json", "--skip-git-repo-check", prompt]
     run = side.run(command, {"CODEX_HOME": str(home), "OPENAI_API_KEY": "sk-of-the-client"}, **more)
     expect(run.code in fine, "codex ended with", run.code, run.out[-1500:], run.err[-1500:])
@@ -195,11 +198,66 @@ def questions_roles():
     return [Role("main", [say(f"It keeps order, {number}.") for number in range(8)])]
 
 
+# Recall
+
+LOG = "for n in $(seq 1 60); do echo line $n of the deployment log; done; echo the staging port is $((48000+123))"
+
+
+def recall_tool(name):
+    """The tool of the MCP server as this client spells it."""
+    return f"mcp__scrollback/{name}"
+
+
+def found_handle(request):
+    """Reads the handle of the first result that the last search found."""
+    found = re.findall(r"(sb:[a-z0-9]{10}#\d+) [^\\]*result of exec_command", request.texts())
+    return do(recall_tool("read"), handle=found[-1] if found else "none", pattern="port")
+
+
+def recall_roles():
+    steps = [do("exec_command", cmd=LOG)]
+    steps += [do("exec_command", cmd=f"echo step {n}") for n in range(3)]
+    steps += [
+        # The client holds tools of servers back until the model looks for them.
+        do("tool_search", query="search the record", limit=8),
+        do(recall_tool("search"), query="quokka"),
+        do(recall_tool("search"), query="staging port"),
+        found_handle,
+        do("exec_command", cmd="echo connect to 48123"),
+        say("It was 48123."),
+    ]
+    return [Role("main", steps)]
+
+
+def recalling(side):
+    store = f"sqlite:{side.folder}/server/record.db"
+    args = json.dumps(["mcp", "--store", store])
+    # The client gives its servers few variables and no session: it is found by the working directory.
+    provider = f"[mcp_servers.scrollback]\ncommand = {json.dumps(side.harness.binary)}\nargs = {args}"
+    return said_last(codex(side, "Find the port", provider=provider, features="tool_search = false"))
+
+
+def recalled(direct, through):
+    one_conversation(direct, through)
+    calls = through.provider.calls("main")
+    expect("search" in json.dumps(calls[0].json["tools"]), "the tools are offered from the first request on", calls[0].json["tools"])
+    before = calls[4].texts()
+    expect("the staging port is 48123" not in before, "the value was cleared from the view")
+    expect(re.search(r"read sb:[a-z0-9]{10}#\d+", before), "the placeholder has the handle", before[-3000:])
+    expect("0 hits in this session" in calls[5].texts(), "an empty search says what was searched", calls[5].texts()[-2000:])
+    expect("48123" in calls[6].texts(), "the search found it", calls[6].texts()[-2000:])
+    expect("the staging port is 48123" in calls[7].texts(), "the exact text was read back", calls[7].texts()[-2000:])
+    found = through.server.command("search", "48123")
+    expect(found and json.dumps(found).count("conversation"), "the record holds the value")
+
+
 WINDOW = '[models."openai:{}"]\ncontext_window = 40000\n'
 
 SOON = {"retry-after": "0"}
 
 SCENARIOS = [
+    Scenario("codex", "recall", recall_roles, recalling, recalled, exact=False, direct=False,
+             config='[server]\nmanagers = ["clear_tool_results(1)"]\n'),
     Scenario("codex", "no other machine", plain_roles, asking("Say good day"), alone, direct=False, watched=True),
     Scenario("codex", "plain", plain_roles, asking("Say good day"), one_conversation, short=True),
     Scenario("codex", "plain, newest model", plain_roles, asking("Say good day", model="gpt-6.1-sol"), one_conversation),

@@ -110,7 +110,7 @@ def responses(body, known):
         kind = item.get("type") or "message"
         if kind in ("function_call", "custom_tool_call", "local_shell_call", "tool_search_call"):
             calls.add(item.get("call_id"))
-        elif kind in ("function_call_output", "custom_tool_call_output", "local_shell_call_output"):
+        elif kind in ("function_call_output", "custom_tool_call_output", "local_shell_call_output", "tool_search_output"):
             if item["call_id"] not in calls:
                 found.append(f"No tool call found for function call output with call_id {item['call_id']}.")
             answered.add(item["call_id"])

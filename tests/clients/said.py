@@ -183,8 +183,16 @@ def responses_items(reply, freeform):
         elif part[1] in freeform:
             shared = {"id": "ctc_" + place, "call_id": "call_" + next(calls), "name": part[1], "status": "completed"}
             yield {"type": "custom_tool_call", "input": part[2]["input"], **shared}
+        elif part[1] == "tool_search":
+            # Tools that the client holds back until the model looks for them.
+            shared = {"id": "tsc_" + place, "call_id": "call_" + next(calls), "status": "completed"}
+            yield {"type": "tool_search_call", "execution": "client", "arguments": part[2], **shared}
         else:
-            shared = {"id": "fc_" + place, "call_id": "call_" + next(calls), "name": part[1], "status": "completed"}
+            # A tool of a server is named by its server and its own name.
+            namespace, _, name = part[1].rpartition("/")
+            shared = {"id": "fc_" + place, "call_id": "call_" + next(calls), "name": name, "status": "completed"}
+            if namespace:
+                shared["namespace"] = namespace
             yield {"type": "function_call", "arguments": json.dumps(part[2]), **shared}
 
 
@@ -244,6 +252,8 @@ def responses_stream(body, reply, usage, freeform=()):
             yield one("response.output_item.added", output_index=index, item=dict(item, status="in_progress", input=""))
             yield one("response.custom_tool_call_input.delta", delta=item["input"], **at)
             yield one("response.custom_tool_call_input.done", input=item["input"], **at)
+        elif item["type"] == "tool_search_call":
+            yield one("response.output_item.added", output_index=index, item=dict(item, status="in_progress"))
         else:
             yield one("response.output_item.added", output_index=index, item=dict(item, summary=[], encrypted_content=""))
         yield one("response.output_item.done", output_index=index, item=item)

@@ -1,7 +1,8 @@
 """The Python package beside what people use now, in one process: one call on 10,000 messages, and the loop of 1,000.
 
 In the loop a conversation grows by one message, and each time the messages for the next call are chosen again; conversion to
-and from the forms of each library is included. Every library keeps the newest messages within the same budget.
+and from the forms of each library is included. Every library keeps the newest messages within the same budget. Ours stands there
+twice: with a conversation that grows in a store, and with `curate`, which is given the whole list each time as the others are.
 """
 
 from __future__ import annotations
@@ -50,6 +51,11 @@ def our_loop(messages: list[dict[str, str]]) -> None:
             _ = chat.view(f"token_budget({BUDGET})", model="gpt-4o").messages
 
 
+def our_loop_without_store(messages: list[dict[str, str]]) -> None:
+    for length in range(1, len(messages) + 1):
+        ours(messages[:length])
+
+
 def langchain(messages: list[dict[str, str]]) -> Any:
     from langchain_core.messages import convert_to_messages, convert_to_openai_messages, trim_messages
     from langchain_core.messages.utils import count_tokens_approximately
@@ -92,6 +98,8 @@ def main() -> None:
     rows: dict[str, dict[str, float]] = {}
     once, looped = seconds(lambda: ours(many)), seconds(lambda: our_loop(few))
     rows["scrollback"] = {"one call on 10,000": once, f"loop of {loop}": looped}
+    alone = seconds(lambda: our_loop_without_store(few))
+    rows["scrollback curate"] = {"one call on 10,000": once, f"loop of {loop}": alone}
     others = {
         "langchain trim_messages": langchain,
         "litellm.trim_messages": litellm,
@@ -115,6 +123,13 @@ def main() -> None:
     for name, row in rows.items():
         cells = [f"{title}: {taken * 1e3:10.1f} ms ({taken / rows['scrollback'][title]:6.1f}×)" for title, taken in row.items()]
         print(f"{name:36} {'   '.join(cells)}")
+    slower = {name: row[f"loop of {loop}"] / looped for name, row in rows.items() if name in others}
+    if slower:
+        least = min(slower, key=lambda name: slower[name])
+        print(f"in the loop the nearest is {least}, which takes {slower[least]:.0f} times as long as scrollback")
+    missing = sorted(set(others) - set(slower))
+    if missing:
+        print(f"not measured: {', '.join(missing)}")
     print(json.dumps(rows))
 
 

@@ -1,8 +1,8 @@
 // A middleware of the AI SDK: every call is recorded at a Scrollback server, and is sent a view of the record.
 
 export class ScrollbackError extends Error {
-  constructor(message, code, status) {
-    super(message);
+  constructor(message, code, status, options) {
+    super(message, options);
     this.name = "ScrollbackError";
     this.code = code;
     this.status = status;
@@ -19,7 +19,7 @@ export function scrollback({ url = "http://127.0.0.1:7275", key, recipient, mana
   return {
     specificationVersion: "v4",
 
-    async transformParams({ params }) {
+    async transformParams({ params, model }) {
       const messages = [];
       const owners = [];
       params.prompt.forEach((message, index) => {
@@ -34,11 +34,9 @@ export function scrollback({ url = "http://127.0.0.1:7275", key, recipient, mana
         follow: true,
       });
       begun = Promise.resolve(followed.conversation);
-      const view = await ask("POST", `/conversations/${followed.conversation}/views`, {
-        managers: [manager],
-        wire: "openai-chat",
-        record: true,
-      });
+      const show = (managers, named) =>
+        ask("POST", `/conversations/${followed.conversation}/views`, { managers, model: named, wire: "openai-chat", record: true });
+      const view = await sentTo(show, manager, model?.modelId);
       return { ...params, prompt: shown(view.view, params.prompt, followed.positions, owners) };
     },
 
@@ -50,22 +48,48 @@ export function scrollback({ url = "http://127.0.0.1:7275", key, recipient, mana
 
     async wrapStream({ doStream }) {
       const { stream, ...rest } = await doStream();
-      const content = [];
-      const texts = new Map();
-      const watch = new TransformStream({
-        transform(part, controller) {
-          if (part.type === "text-delta") texts.set(part.id, (texts.get(part.id) ?? "") + part.delta);
-          if (part.type === "text-end") content.push({ type: "text", text: texts.get(part.id) ?? "" });
-          if (part.type === "tool-call") content.push(part);
-          controller.enqueue(part);
+      const reader = stream.getReader();
+      const heard = new Map();
+      const record = async () => {
+        // Text that a stream left open counts as far as it came.
+        const content = [...heard.values()];
+        heard.clear();
+        await keep(ask, await conversation(), content);
+      };
+      const watched = new ReadableStream({
+        async pull(controller) {
+          const { done, value } = await reader.read();
+          if (done) {
+            await record();
+            return controller.close();
+          }
+          const text = heard.get(`text ${value.id}`);
+          if (value.type === "text-delta") heard.set(`text ${value.id}`, { type: "text", text: (text?.text ?? "") + value.delta });
+          if (value.type === "tool-call") heard.set(`call ${value.toolCallId}`, value);
+          controller.enqueue(value);
         },
-        async flush() {
-          await keep(ask, await conversation(), content);
+        async cancel(reason) {
+          await record();
+          await reader.cancel(reason);
         },
       });
-      return { stream: stream.pipeThrough(watch), ...rest };
+      return { stream: watched, ...rest };
     },
   };
+}
+
+// A model that nobody knows is shown what it would be without; `auto`, whose limit is the model's window, is then `auto(32k)`.
+async function sentTo(show, manager, model) {
+  const attempts = [[[manager], model || undefined], [[manager], undefined]];
+  if (manager === "auto") attempts.push([["auto(32k)"], undefined]);
+  for (const attempt of attempts.slice(0, -1)) {
+    try {
+      return await show(...attempt);
+    } catch (error) {
+      if (error.code !== "unknown_model") throw error;
+    }
+  }
+  return show(...attempts.at(-1));
 }
 
 function client(url, key) {
@@ -77,7 +101,12 @@ function client(url, key) {
     } catch (error) {
       throw new ScrollbackError(`no answer from ${url}: is \`scrollback serve\` running?`, "io", 0, { cause: error });
     }
-    const told = await response.json();
+    let told;
+    try {
+      told = await response.json();
+    } catch {
+      throw new ScrollbackError(`${url} answered ${response.status} without JSON: is it a Scrollback server?`, "io", response.status);
+    }
     if (!response.ok) {
       throw new ScrollbackError(told.detail ?? told.title, String(told.type).split(":").pop(), response.status);
     }
@@ -148,8 +177,9 @@ function toChat({ role, content }) {
     );
     return [{ role, content: parts }];
   }
-  const calls = content.filter((part) => part.type === "tool-call");
-  const message = { role: "assistant", content: texts(content) || null };
+  // What the provider executed itself has its result in the same message, and no entry of its own.
+  const calls = content.filter((part) => part.type === "tool-call" && !part.providerExecuted);
+  const message = { role: "assistant", content: texts(content) || (calls.length ? null : "") };
   if (calls.length) {
     message.tool_calls = calls.map((call) => ({
       id: call.toolCallId,

@@ -88,3 +88,7 @@ def __getattr__(name: str) -> Any:
 
         return wrap
     raise AttributeError(f"module 'scrollback' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*globals(), "wrap"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Any, Literal, cast, overload
 
 from . import _core
@@ -91,17 +92,17 @@ class Simulation:
 
     def to_pandas(self) -> Any:
         """The rows as a data frame, if pandas is installed."""
-        import pandas  # pyright: ignore[reportMissingModuleSource, reportMissingImports]  # type: ignore[import-not-found,import-untyped,unused-ignore]
+        pandas: Any = import_module("pandas")
 
         flat = [{**row, **{f"at_cut_{name}": share for name, share in row["at_cut"].items()}} for row in self.rows]
-        make: Callable[[Any], Any] = cast("Any", pandas).DataFrame
+        make: Any = pandas.DataFrame
         return make([{name: value for name, value in row.items() if name != "at_cut"} for row in flat])
 
     def plot(self) -> Any:
         """Cost against what was kept, if matplotlib is installed; the axes."""
-        import matplotlib.pyplot  # pyright: ignore[reportMissingModuleSource, reportMissingImports]  # type: ignore[import-not-found,import-untyped,unused-ignore]
+        pyplot: Any = import_module("matplotlib.pyplot")
 
-        _, axes = cast("Any", matplotlib.pyplot).subplots()
+        _, axes = pyplot.subplots()
         for row in self.rows:
             axes.scatter(row["cost_ratio"] or 0.0, kept(row))
             axes.annotate(row["manager"], (row["cost_ratio"] or 0.0, kept(row)))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ._backend import Backend, Chat, Embedded, manager_text, options_of, url_of
 from ._check import MOST_HITS, end_of, position, positions_of, text, whole
 from ._errors import ArgumentError, NotFoundError
+from ._sending import sent_to
 from ._text import Messages, text_of
 from ._types import Entry, Erased, Followed, Hit, Status, handle_of, parsed
 from ._view import View
@@ -66,7 +67,8 @@ class Conversation:
     ) -> list[T]:
         """What a program that keeps its own list should send: what is new in it is recorded, and what the view shows comes back
         as the program's own objects wherever they are unchanged. `to_json` gives the messages that an object stands for,
-        `from_json` makes an object of one; it may answer None to leave one out."""
+        `from_json` makes an object of one; it may answer None to leave one out. A
+        `model` that is not known counts as none, and `auto` without a known model is `auto(32k)`."""
         texts: list[dict[str, Any]] = []
         owners: list[int] = []
         for number, message in enumerate(messages):
@@ -77,17 +79,17 @@ class Conversation:
         owner_of: dict[int, int] = {}
         for position, owner in zip(positions, owners):
             owner_of.setdefault(position, owner)
-        view = self.view(manager, wire=wire, model=model)
+        view = sent_to(lambda manager, model: self.view(manager, wire=wire, model=model), manager, model)
         same = {item.index for item in view.items if item.index is not None and not item.changed}
         partly = {owner for position, owner in owner_of.items() if position not in same}
         sent: list[T] = []
         given: set[int] = set()
         for item in view.items:
-            owner = None if item.index is None else owner_of.get(item.index)
-            if owner is not None and owner not in partly:
-                if owner not in given:
-                    given.add(owner)
-                    sent.append(messages[owner])
+            whose = None if item.index is None else owner_of.get(item.index)
+            if whose is not None and whose not in partly:
+                if whose not in given:
+                    given.add(whose)
+                    sent.append(messages[whose])
             elif item.message is not None and (made := from_json(item.message)) is not None:
                 sent.append(made)
         return sent
@@ -176,8 +178,8 @@ class Conversation:
             raise ArgumentError("erase(first, last): the first position is missing", "bad_argument")
         positions = None
         if first is not None:
-            first = position(first)
-            positions = (first, first if last is None else end_of(first, last, "erase"))
+            begin = position(first)
+            positions = (begin, begin if last is None else end_of(begin, last, "erase"))
         return Erased(*self._chat.erase(positions, text(reason, "the reason", '"asked for"')))
 
     @property

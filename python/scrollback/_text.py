@@ -83,10 +83,10 @@ PARSED = ("parsed", "parsed_arguments", "parsed_output")
 def unparsed(said: Any) -> Any:
     """A reply without what the SDK made of it, which no provider takes back. Inputs of tools are the model's own."""
     if isinstance(said, list):
-        return [unparsed(one) for one in cast("list[Any]", said)]
+        return [unparsed(one) for one in said]
     if not isinstance(said, dict):
         return said
-    pairs = cast("dict[str, Any]", said).items()
+    pairs = said.items()
     return {key: value if key == "input" else unparsed(value) for key, value in pairs if key not in PARSED}
 
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
+import socket
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -34,27 +39,60 @@ def program() -> str:
     return str(Path(named).resolve())
 
 
-@pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+@contextmanager
+def serving(folder: Path, where: str) -> Iterator[str]:
     """A server on a port of its own; its address."""
-    folder = tmp_path_factory.mktemp("server")
-    command = [program(), "serve", "--json", "--listen", "127.0.0.1:0", "--store", f"sqlite:{folder}/record.db"]
+    command = [program(), "serve", "--json", "--listen", "127.0.0.1:0", "--store", where]
     running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=folder)
     try:
         assert running.stdout is not None
-        import json
-
-        told = json.loads(running.stdout.readline())
-        yield f"http://{told['listen']}"
+        yield f"http://{json.loads(running.stdout.readline())['listen']}"
     finally:
         running.terminate()
         running.wait(30)
 
 
-@pytest.fixture(params=["sqlite", "http"])
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("server")
+    with serving(folder, f"sqlite:{folder}/record.db") as address:
+        yield address
+
+
+def as_postgres(*command: str) -> None:
+    """Runs a program of PostgreSQL, which refuses to be root."""
+    apart = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
+    subprocess.run([*apart, *command], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """A PostgreSQL server of these tests alone; its URL."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    if not found:
+        missing("PostgreSQL", "stores in a database")
+    tools = found[-1].parent
+    with tempfile.TemporaryDirectory(prefix="scrollback-pg", dir="/tmp") as folder:
+        if os.geteuid() == 0:
+            shutil.chown(folder, "postgres")
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        data = f"{folder}/data"
+        as_postgres(f"{tools}/initdb", "-D", data, "-U", "app", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C")
+        options = f"-c listen_addresses=127.0.0.1 -c port={port} -c unix_socket_directories={folder}"
+        as_postgres(f"{tools}/pg_ctl", "start", "-w", "-t", "60", "-D", data, "-l", f"{folder}/log", "-o", options)
+        try:
+            yield f"postgres://app@127.0.0.1:{port}/postgres"
+        finally:
+            as_postgres(f"{tools}/pg_ctl", "stop", "-m", "immediate", "-D", data)
+
+
+@pytest.fixture(params=["sqlite", "http", "postgres"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    """The same tests for a store in this process and for one behind a server."""
-    where = tmp_path / "chat.db" if request.param == "sqlite" else request.getfixturevalue("server")
+    """The same tests for a file, for a store behind a server, and for a database."""
+    kind = {"http": "server"}.get(request.param, request.param)
+    where = tmp_path / "chat.db" if kind == "sqlite" else request.getfixturevalue(kind)
     with Store(where) as opened:
         yield opened
 

@@ -306,3 +306,10 @@ async def test_async_streams_and_clients_beside_each_other_do_not_mix() -> None:
     await asyncio.gather(*map(one, names))
     for name in names:
         assert texts(store, name) == [("user", name), ("assistant", "answer"), ("user", f"{name} again"), ("assistant", "answer")]
+
+
+def test_a_model_that_nobody_knows_is_asked_like_any_other() -> None:
+    server, store = Scripted(completion), Store(":memory:")
+    client = wrap(openai_client(server), "anna", store=store)
+    client.chat.completions.create(model="ft:of-our-own", messages=HI)
+    assert server.asked[0]["messages"] == HI and len(texts(store)) == 2

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import os
-import signal
 import subprocess
 import sys
 import textwrap
@@ -143,44 +142,53 @@ def test_the_interpreter_ends_cleanly_with_open_stores(tmp_path: Path) -> None:
     assert len(Store(tmp_path / "a.db").conversation("anna")) == 2
 
 
-def test_control_c_ends_a_long_call_and_writes_nothing_by_halves(tmp_path: Path) -> None:
-    code = """
-        import os, signal, threading
-        from scrollback import Store, curate
+LONG = {
+    "append": """
         store = Store("a.db"); chat = store.conversation("anna")
-        many = [{"role": "user", "content": "some words " * 200} for _ in range(20000)]
-        threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        def call(): chat.append(many)
+    """,
+    "curate": """
+        def call(): curate(many, "token_budget(1000)", model="gpt-4o")
+    """,
+    "view": """
+        store = Store(":memory:"); chat = store.conversation("anna"); chat.append(many)
+        def call(): chat.view("auto(30k)", model="gpt-4o"); chat.append(many)
+    """,
+    "simulate": """
+        import json, pathlib
+        pathlib.Path("long.json").write_text(json.dumps(many))
+        def call(): simulate("long.json", ["auto(8k)"], model="gpt-4o")
+    """,
+    "an await": """
+        store = AsyncStore("a.db")
+        async def work():
+            chat = await store.conversation("anna")
+            while True:
+                await chat.append(many)
+        def call(): asyncio.run(work())
+    """,
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_control_c_ends_a_long_call_and_writes_nothing_by_halves(name: str, tmp_path: Path) -> None:
+    begin = """
+        import asyncio, os, signal, threading
+        from scrollback import AsyncStore, Store, curate, simulate
+        many = [{"role": "user" if n % 2 == 0 else "assistant", "content": f"{n} some words " * 100} for n in range(4000)]
+    """
+    end = """
+        def stop():
+            threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        stop()
         try:
             while True:
-                chat.append(many)
+                call()
         except KeyboardInterrupt:
-            print("interrupted")
+            print("interrupted", flush=True)
     """
-    done = run(code, tmp_path)
+    done = run(textwrap.dedent(begin) + textwrap.dedent(LONG[name]) + textwrap.dedent(end), tmp_path)
     assert done.stdout == "interrupted\n", done.stderr
     assert done.returncode == 0
-    store = Store(tmp_path / "a.db")
-    assert len(store.conversation("anna")) % 20000 == 0
-    assert signal.getsignal(signal.SIGINT) is not None
-
-
-def test_many_appends_leak_nothing(file_store: Open) -> None:
-    times = int(os.environ.get("SCROLLBACK_TRIAL_APPENDS", "400"))
-    store = Store(":memory:")
-
-    def appends(name: str) -> None:
-        for number in range(times // 20):
-            chat = store.conversation(f"{name}-{number}")
-            for turn in range(20):
-                chat.append(said(f"{turn}"))
-                chat.view("sliding_window(5)")
-
-    def resident() -> int:
-        status = Path("/proc/self/status").read_text()
-        return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS"))
-
-    appends("first")
-    before = resident()
-    appends("second")
-    # What is stored takes room, and so does the allocator. `SCROLLBACK_TRIAL_APPENDS=100000` looks more closely.
-    assert (resident() - before) * 1024 / times < 16384
+    if (tmp_path / "a.db").exists():
+        assert len(Store(tmp_path / "a.db").conversation("anna")) % 4000 == 0

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 from google.adk.agents.callback_context import CallbackContext
-from google.adk.models import LlmRequest, LlmResponse
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
 from google.adk.plugins.base_plugin import BasePlugin
 from google.genai import types
 
@@ -40,7 +41,7 @@ class ScrollbackPlugin(BasePlugin):
         chat = await self._chat(callback_context)
         own = list(llm_request.contents)
         llm_request.contents = await apart(
-            chat.curated, own, self._manager, to_json=as_json, from_json=from_json, wire=WIRE
+            chat.curated, own, self._manager, to_json=as_json, from_json=from_json, wire=WIRE, model=llm_request.model
         )
         return None
 
@@ -57,7 +58,7 @@ class ScrollbackPlugin(BasePlugin):
 
 def as_json(content: types.Content) -> list[dict[str, Any]]:
     """A content as Gemini's API has it."""
-    return [cast("dict[str, Any]", content.model_dump(mode="json", by_alias=True, exclude_none=True))]
+    return [content.model_dump(mode="json", by_alias=True, exclude_none=True)]
 
 
 def from_json(message: dict[str, Any]) -> types.Content | None:

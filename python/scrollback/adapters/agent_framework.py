@@ -14,6 +14,7 @@ from agent_framework import Content, HistoryProvider, Message
 
 from .._async import apart
 from .._curate import curate
+from .._sending import sent_to
 from .._store import Store
 
 __all__ = ["ScrollbackCompaction", "ScrollbackHistoryProvider"]
@@ -68,7 +69,10 @@ class ScrollbackCompaction:
         if not texts:
             return False
         _, why = await apart(
-            curate, texts, self._manager, model=self._model, wire="openai-chat", explain=True
+            sent_to,
+            lambda manager, model: curate(texts, manager, model=model, wire="openai-chat", explain=True),
+            self._manager,
+            self._model,
         )
         same = {item.index for item in why.items if item.index is not None and not item.changed}
         partly = {owner for index, owner in enumerate(owners) if index not in same}

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from .._async import apart
 from .._errors import ArgumentError
+from .._sending import model_name, sent_to
 from .._store import Conversation, Store
 from .._streams import AsyncStream, Heard, Stream
 from .._text import plain
@@ -83,8 +84,10 @@ class Call:
         self._chat.follow({self._field: listed}, wire=self._wire)
         if any(options.get(name) for name in KEPT_THERE):
             return {**options, self._field: listed}
-        model = options.get("model")
-        view = self._chat.view(self._manager, wire=self._wire, model=model if isinstance(model, str) else None)
+        chat, wire = self._chat, self._wire
+        view = sent_to(
+            lambda manager, model: chat.view(manager, wire=wire, model=model), self._manager, model_name(options.get("model"))
+        )
         return {**options, self._field: view.request[self._field]}
 
     def heard(self, reply: Any) -> None:

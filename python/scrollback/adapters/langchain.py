@@ -16,6 +16,7 @@ from langgraph.config import get_config
 
 from .._async import apart
 from .._errors import ArgumentError
+from .._sending import model_name, sent_to
 from .._store import Conversation, Store
 
 __all__ = ["ScrollbackChatMessageHistory", "ScrollbackMiddleware"]
@@ -37,7 +38,7 @@ class ScrollbackMiddleware(AgentMiddleware[Any, Any, Any]):
     def _chat(self) -> Conversation:
         name = self._recipient
         if name is None:
-            name = cast("dict[str, Any]", get_config().get("configurable") or {}).get("thread_id")
+            name = (get_config().get("configurable") or {}).get("thread_id")
         if not name:
             raise ArgumentError(
                 'whose conversation is this? give middleware(recipient="anna"), or invoke the agent with '
@@ -48,7 +49,7 @@ class ScrollbackMiddleware(AgentMiddleware[Any, Any, Any]):
 
     def _shown(self, chat: Conversation, request: ModelRequest[Any]) -> ModelRequest[Any]:
         messages = chat.curated(
-            cast("list[BaseMessage]", request.messages), self._manager, to_json=as_json, from_json=from_json
+            cast("list[BaseMessage]", request.messages), self._manager, to_json=as_json, from_json=from_json, model=model_name(request.model)
         )
         return request.override(messages=cast("Any", messages))
 
@@ -87,7 +88,8 @@ class ScrollbackChatMessageHistory(BaseChatMessageHistory):
         """What the manager shows."""
         if not len(self._chat):
             return []
-        return convert_to_messages(self._chat.view(self._manager, wire="openai-chat").messages)
+        view = sent_to(lambda manager, model: self._chat.view(manager, wire="openai-chat", model=model), self._manager, None)
+        return convert_to_messages(view.messages)
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Appends messages; durable when this returns."""
@@ -101,7 +103,7 @@ class ScrollbackChatMessageHistory(BaseChatMessageHistory):
 
 def as_json(message: BaseMessage) -> list[dict[str, Any]]:
     """A message as OpenAI chat has it."""
-    return [cast("dict[str, Any]", convert_to_openai_messages(message))]
+    return [convert_to_openai_messages(message)]
 
 
 def from_json(message: dict[str, Any]) -> BaseMessage | None:

@@ -13,6 +13,7 @@ from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock
 from llama_index.core.memory import BaseMemory
 from pydantic import PrivateAttr
 
+from .._sending import sent_to
 from .._store import Conversation, Store
 
 __all__ = ["ScrollbackMemory"]
@@ -46,7 +47,7 @@ class ScrollbackMemory(BaseMemory):
         """What the next call is sent."""
         if not len(self._chat):
             return []
-        view = self._chat.view(self._manager, wire="openai-chat")
+        view = sent_to(lambda manager, model: self._chat.view(manager, wire="openai-chat", model=model), self._manager, None)
         return [from_json(message) for message in view.messages]
 
     def get_all(self) -> list[ChatMessage]:

@@ -14,6 +14,7 @@ from agents.run import CallModelData, ModelInputData
 
 from .._async import apart
 from .._curate import curate
+from .._sending import model_name, sent_to
 from .._store import Conversation
 from .._types import Entry
 
@@ -79,6 +80,8 @@ def run_config(manager: object = "auto", **options: Any) -> RunConfig:
 
     def show(data: CallModelData[Any]) -> ModelInputData:
         given = data.model_data
-        return ModelInputData(input=curate(given.input, manager, wire=WIRE), instructions=given.instructions)
+        named = model_name(options.get("model") or data.agent.model)
+        shown = sent_to(lambda manager, model: curate(given.input, manager, wire=WIRE, model=model), manager, named)
+        return ModelInputData(input=shown, instructions=given.instructions)
 
     return RunConfig(call_model_input_filter=show, **options)

@@ -25,6 +25,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import ModelRequestContext
 
 from .._async import apart
+from .._sending import model_name
 from .._store import Conversation, Store
 
 __all__ = ["ScrollbackCapability"]
@@ -54,15 +55,15 @@ class ScrollbackCapability(AbstractCapability[Any]):
         name = self._recipient or ctx.conversation_id or ctx.run_id or "agent"
         chat = await apart(self._store.conversation, name)
         own = list(request_context.messages)
-        shown = await apart(self._shown, chat, own)
+        shown = await apart(self._shown, chat, own, model_name(request_context.model))
         response = await handler(replace(request_context, messages=shown))
         said = as_json(response)
         if said:
             await apart(chat.append, said, wire="openai-chat")
         return response
 
-    def _shown(self, chat: Conversation, own: list[ModelMessage]) -> list[ModelMessage]:
-        shown = chat.curated(own, self._manager, to_json=as_json, from_json=from_json)
+    def _shown(self, chat: Conversation, own: list[ModelMessage], model: str | None) -> list[ModelMessage]:
+        shown = chat.curated(own, self._manager, to_json=as_json, from_json=from_json, model=model)
         # Instructions belong to the newest request, whatever else is shown of it.
         newest = next((one for one in reversed(own) if isinstance(one, ModelRequest)), None)
         for number in range(len(shown) - 1, -1, -1):

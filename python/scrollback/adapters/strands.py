@@ -16,6 +16,7 @@ from strands.session import SessionManager
 
 from .._async import apart
 from .._curate import curate
+from .._sending import model_name, sent_to
 from .._store import Conversation
 
 __all__ = ["ScrollbackConversationManager", "ScrollbackSessionManager"]
@@ -33,6 +34,7 @@ class ScrollbackConversationManager(ConversationManager):
         self._manager = manager
         self._fallback = fallback
         self._tight = False
+        self._model: Any = None
 
     def register_hooks(self, registry: HookRegistry, **kwargs: Any) -> None:
         """Joins the agent's model calls."""
@@ -40,10 +42,17 @@ class ScrollbackConversationManager(ConversationManager):
         registry.add_callback(AgentInitializedEvent, self._join)
 
     def _join(self, event: AgentInitializedEvent) -> None:
+        self._model = event.agent.model
         event.agent.add_middleware(InvokeModelStage.Input, self._shown)
 
     async def _shown(self, context: Any) -> Any:
-        shown = await apart(curate, strip(context.messages), self._using(), wire=WIRE)
+        messages = strip(context.messages)
+        shown = await apart(
+            sent_to,
+            lambda manager, model: curate(messages, manager, wire=WIRE, model=model),
+            self._using(),
+            model_name(self._model.get_config()) if self._model is not None else None,
+        )
         return context.replace(messages=shown)
 
     def _using(self) -> object:

@@ -18,9 +18,12 @@ const REPORTED: &str = "reported-";
 /// Conversations whose reported calls are remembered, so that lists do not read whole transcripts each time.
 const REMEMBERED: usize = 4_000;
 
+/// A conversation and the length it had when its calls were read.
+type ReadAt = (ConversationId, u64);
+
 /// The reported calls of conversations, by the length they had. Entries never change, so neither do these.
 #[derive(Debug, Default)]
-pub(crate) struct ReportedCalls(Mutex<HashMap<(ConversationId, u64), Arc<Vec<Sent>>>>);
+pub(crate) struct ReportedCalls(Mutex<HashMap<ReadAt, Arc<Vec<Sent>>>>);
 
 /// The calls of a conversation, the oldest first, without what was sent and what came back.
 pub(crate) async fn known_calls(app: &App, conversation: &Conversation) -> Result<Vec<Sent>, StoreError> {

@@ -92,7 +92,7 @@ pub use size::Sizes;
 pub use sqlite::{
     Access, Durability, Follow, GooseSession, Options, Restored, SCHEMA, Saved, Sqlite, read_goose, restore,
 };
-pub use status::{CallStatus, EvaluationStatus, RunStatus, StepStatus};
+pub use status::{CallStatus, EvaluationStatus, RunKind, RunStatus, StepStatus};
 pub use store::{
     ApiKeys, BoxFuture, CallListing, CallPage, Listing, Page, Recent, Records, RecordsExt, RunListing,
     RunPage, RunRecords, Store, Summary, Which,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::id::{ConversationId, Tenant};
-use crate::status::{CallStatus, EvaluationStatus, RunStatus, StepStatus};
+use crate::status::{CallStatus, EvaluationStatus, RunKind, RunStatus, StepStatus};
 
 /// One execution of a flow or a sub-agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,8 +17,8 @@ pub struct Run {
     pub id: String,
     /// Whose it is.
     pub tenant: Tenant,
-    /// `flow` or `subagent`.
-    pub kind: String,
+    /// What is executed.
+    pub kind: RunKind,
     /// The name in the file.
     pub name: String,
     /// Hash of the file.

@@ -75,7 +75,7 @@ impl Table for Run {
         Ok(Run {
             id: cells.text(),
             tenant: Tenant::stored(cells.text()),
-            kind: cells.text(),
+            kind: cells.known()?,
             name: cells.text(),
             hash: cells.text(),
             text: cells.text(),

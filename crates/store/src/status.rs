@@ -63,6 +63,16 @@ macro_rules! words {
 }
 
 words! {
+    /// What was executed in a run.
+    RunKind, "kind of run" {
+        /// A flow.
+        Flow = "flow",
+        /// A sub-agent on its own.
+        Subagent = "subagent",
+    }
+}
+
+words! {
     /// How a run stands.
     RunStatus, "status of a run" {
         /// A process works on it.

@@ -246,7 +246,7 @@ impl MissionPlan {
         Some(Run {
             id: run_id(),
             tenant,
-            kind: "subagent".into(),
+            kind: scrollback_store::RunKind::Subagent,
             name: self.agent.name.clone(),
             hash: blake3::hash(text.as_bytes()).to_hex().to_string(),
             text,

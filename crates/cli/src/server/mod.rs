@@ -4,7 +4,6 @@ pub(crate) mod args;
 pub(crate) mod busy_port;
 pub(crate) mod key;
 pub(crate) mod mcp;
-mod runs;
 
 use std::io::IsTerminal;
 use std::net::SocketAddr;
@@ -14,7 +13,7 @@ use anstyle::{Reset, Style};
 use scrollback_agent::StopSignal;
 use scrollback_agent::config::{DEFAULT_PORT, ServerSettings, listen_address};
 use scrollback_core::redact::Redactor;
-use scrollback_server::runs::Runs;
+use scrollback_server::runs::FlowRuns;
 use scrollback_server::{App, bind, serve};
 use serde_json::json;
 #[cfg(unix)]
@@ -24,7 +23,6 @@ use crate::failure::{FAILED, Failure, USAGE};
 use crate::store::{Intent, Setup, private};
 use crate::{input, telemetry};
 use args::{LogFormat, ServeArgs};
-use runs::Flows;
 
 pub(crate) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
     let setup = Setup::new(&args.store)?;
@@ -62,11 +60,11 @@ pub(crate) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
         let catalog = setup.config.catalog();
         let stop = StopSignal::default();
         let telemetry = telemetry::start(&setup.config)?;
-        let mut flows = Flows::new(Arc::clone(&store), &setup.config, resumed, &stop);
-        flows.telemetry = telemetry.clone();
-        let flows = Arc::new(flows);
+        let models = setup.config.catalog();
+        let flows =
+            Arc::new(FlowRuns::new(Arc::clone(&store), models, resumed, telemetry.clone(), stop.clone()));
         let app = App::new(store, settings, catalog, shown, listening.address);
-        app.continue_runs_with(Arc::clone(&flows) as Arc<dyn Runs>);
+        app.continue_runs_with(Arc::clone(&flows) as _);
         app.send_spans_to(telemetry.clone());
         stop_on_signal(&stop)?;
         announce(&app, &kept, json)?;

@@ -16,7 +16,7 @@ use scrollback_agent::journal::Journal;
 use scrollback_agent::provider::{Catalog, Environment, Provider};
 use scrollback_agent::tool::{RecallNames, recall_tools};
 use scrollback_lisp::Value;
-use scrollback_store::{Memory, Run};
+use scrollback_store::{Memory, Run, RunKind};
 use scrollback_subagent::case::read_data;
 use scrollback_subagent::compression::{BadCompression, Chosen, parse};
 use scrollback_subagent::{
@@ -199,7 +199,7 @@ async fn stored(host: &Host, id: &str) -> Result<(Run, Journal), Failure> {
             _ => format!("several runs begin with {id:?}; give more of the id"),
         }));
     };
-    if run.kind != "subagent" {
+    if run.kind != RunKind::Subagent {
         return Err(unknown(format!("run {} is a {}, not a sub-agent", run.id, run.kind)));
     }
     let Some(conversation) = run.conversation.clone() else {

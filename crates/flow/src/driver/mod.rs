@@ -56,6 +56,9 @@ pub type Providers = Arc<dyn Fn(&str, &Path) -> Result<Arc<dyn Provider>, NoProv
 /// Who is shown the pieces of replies, with the key of the step.
 pub type Preview = Arc<dyn Fn(&str, &Delta) + Send + Sync>;
 
+/// Who is told the id and status of a run each time its row was written: what is told is durable.
+pub type StatusWatcher = Arc<dyn Fn(&str, RunStatus) + Send + Sync>;
+
 /// Whether histories reach agents. Off only where tests prove that they notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Injection {
@@ -94,6 +97,8 @@ pub struct Engine {
     pub stop: StopSignal,
     /// Who is told what happens.
     pub watcher: Option<Watcher>,
+    /// Who is told how runs stand, once that is durable.
+    pub status_watcher: Option<StatusWatcher>,
     /// Who takes events elsewhere: told the same, and with each prompt the messages that were sent, redacted.
     pub exporter: Option<Watcher>,
     /// Who is shown replies as they come.
@@ -130,6 +135,7 @@ impl Engine {
             redactor,
             stop: StopSignal::default(),
             watcher: None,
+            status_watcher: None,
             exporter: None,
             preview: None,
             telemetry: Telemetry::default(),
@@ -350,6 +356,10 @@ async fn perform(
     if let Some(how) = &next.end {
         start::conclude(shared, run, how, &mut batch);
     }
+    let status = batch.run.as_ref().map(|run| run.status);
     shared.commit(batch).await?;
+    if let (Some(watcher), Some(status)) = (&shared.engine.status_watcher, status) {
+        watcher(&shared.run, status);
+    }
     Ok(next)
 }

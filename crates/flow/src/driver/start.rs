@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use scrollback_agent::lease::{Held, holder, lease};
 use scrollback_store::{
-    ConversationId, Leased, NewConversation, Run, RunStatus, Step, StepStatus, StoreError,
+    ConversationId, Leased, NewConversation, Run, RunKind, RunStatus, Step, StepStatus, StoreError,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -126,7 +126,7 @@ impl Engine {
         let mut run = Run {
             id: id.clone(),
             tenant: self.tenant.clone(),
-            kind: "flow".into(),
+            kind: RunKind::Flow,
             name: start.flow.name.clone(),
             hash,
             text: start.text,
@@ -162,6 +162,9 @@ impl Engine {
         let held = Held::keep(&self.store, &self.tenant, Leased::Run(id.clone()), me, &self.clock);
         if let Some(created) = &start.created {
             created(&id);
+        }
+        if let Some(watcher) = &self.status_watcher {
+            watcher(&id, RunStatus::Running);
         }
         for told in &told {
             shared.teller.show(told, || None);
@@ -263,15 +266,12 @@ impl Engine {
     /// Goes on with a run. What is refused leaves it as it was.
     pub async fn resume(&self, resume: Resume) -> Result<RunReport, RunRefused> {
         let run = self.find(&resume.run).await?;
-        if run.kind != "flow" {
-            let (id, kind) = (&run.id, &run.kind);
-            let message = match kind.as_str() {
-                "subagent" => format!(
-                    "run {id} is a sub-agent's, and only flows are resumed here; \
-                     go on with it: scrollback subagent AGENT.yaml --resume {id}"
-                ),
-                _ => format!("run {id} is a {kind}'s, and only flows are resumed here"),
-            };
+        if run.kind == RunKind::Subagent {
+            let id = &run.id;
+            let message = format!(
+                "run {id} is a sub-agent's, and only flows are resumed here; \
+                 go on with it: scrollback subagent AGENT.yaml --resume {id}"
+            );
             return Err(RunRefused::new(RefusedKind::NotWaiting, message));
         }
         let now = self.clock.now();

@@ -5,6 +5,7 @@
 
 mod prompt;
 mod show;
+mod standing;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use crate::turns::field_text;
 use crate::usage::RunUsage;
 pub use prompt::WithBody;
 pub(crate) use prompt::messages;
+pub use standing::{run_named, run_page};
 
 /// Whether secrets are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

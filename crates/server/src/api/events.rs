@@ -214,11 +214,13 @@ impl Listener {
     async fn look_at_runs(&mut self, telling: Telling) -> Option<()> {
         let (store, tenant) = (&self.app.store, &self.tenant);
         let listing = RunListing { limit: NEWEST_RUNS, ..RunListing::default() };
-        let mut found = store.run_page(tenant, listing).await.map(|page| page.runs).unwrap_or_default();
+        let now = self.app.now();
+        let page = scrollback_flow::lens::run_page(&**store, tenant, listing, now).await;
+        let mut found = page.map(|page| page.runs).unwrap_or_default();
         for (id, _) in self.runs.iter().filter(|(_, status)| **status == RunStatus::Running) {
             if !found.iter().any(|run| run.id == *id) {
-                let named = store.runs(tenant, id, 1).await.unwrap_or_default();
-                found.extend(named.into_iter().filter(|run| run.id == *id));
+                let named = scrollback_flow::lens::run_named(&**store, tenant, id, now).await;
+                found.extend(named.unwrap_or_default());
             }
         }
         for run in found {

@@ -35,7 +35,7 @@ use crate::{ApiCaller, App, HttpProblem};
 pub(crate) use conversations::status_named;
 use operation::{ApiRequest, Operation, RequestBody, Right, Verb};
 pub(crate) use recipients::{EraseRecipientAnswer, erase_recipient};
-pub(crate) use runs::{find as find_run, run_status_named};
+pub(crate) use runs::run_status_named;
 pub(crate) use search::role_named;
 pub(crate) use simulate::{Compared, Losses, Replayed, compare_all};
 

@@ -2,15 +2,15 @@
 
 use axum::http::StatusCode;
 use schemars::JsonSchema;
-use scrollback_store::{Cursor, Event, Run, RunListing, RunStatus, Span, Step};
+use scrollback_store::{Cursor, Event, RunListing, RunStatus, Span, Step};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::conversations::limit;
 use super::operation::{ApiRequest, Nothing, Operation};
 use super::shapes::{RunShape, value};
-use crate::runs::{AnswerRefused, PersonAnswer};
-use crate::{App, HttpProblem};
+use crate::HttpProblem;
+use crate::runs::{self, PersonAnswer, find};
 
 pub(crate) fn operations() -> Vec<Operation> {
     vec![
@@ -32,7 +32,7 @@ pub(crate) fn operations() -> Vec<Operation> {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RunsQuery {
-    /// Only those that stand so: `running`, `paused`, `interrupted`, `done` or `failed`.
+    /// Only those with this status: `running`, `paused`, `interrupted`, `done` or `failed`.
     status: Option<String>,
     /// How many; 50 if not said, 500 at most.
     #[schemars(range(min = 1, max = 500))]
@@ -57,7 +57,7 @@ async fn list(asking: ApiRequest, query: RunsQuery) -> Result<RunsAnswer, HttpPr
         limit: limit(query.limit)?,
         after: query.after.as_deref().map(Cursor::parse).transpose()?,
     };
-    let page = asking.app.store.run_page(asking.tenant(), listing).await?;
+    let page = runs::page(&asking.app, asking.tenant(), listing).await?;
     Ok(RunsAnswer {
         runs: page.runs.iter().map(RunShape::of).collect(),
         next: page.next.map(|next| next.as_str().to_string()),
@@ -71,12 +71,6 @@ pub(crate) fn run_status_named(name: &str) -> Result<RunStatus, HttpProblem> {
         let detail = format!("a run is one of: {}", known.join(", "));
         HttpProblem::bad_request("unknown_status", detail).with("known", known)
     })
-}
-
-/// The run of exactly that id.
-pub(crate) async fn find(app: &App, tenant: &scrollback_store::Tenant, id: &str) -> Result<Run, HttpProblem> {
-    let found = if id.is_empty() { Vec::new() } else { app.store.runs(tenant, id, 1).await? };
-    found.into_iter().find(|run| run.id == id).ok_or_else(|| HttpProblem::not_found("run"))
 }
 
 /// A run and its steps.
@@ -251,9 +245,7 @@ async fn answer(asking: ApiRequest, given: AnswerShape) -> Result<AnsweredShape,
     let run = find(&asking.app, asking.tenant(), asking.part("id")).await?;
     let answer =
         PersonAnswer { tenant: asking.tenant().clone(), run: run.id, step: given.step, text: given.text };
-    let (id, status) = (
-        answer.run.clone(),
-        crate::runs::answer(&asking.app, answer).await.map_err(AnswerRefused::into_problem)?,
-    );
+    let id = answer.run.clone();
+    let status = runs::answer(&asking.app, answer).await?;
     Ok(AnsweredShape { run: id, status: status.to_string() })
 }

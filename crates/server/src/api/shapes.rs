@@ -440,7 +440,7 @@ impl RunShape {
     pub(crate) fn of(run: &Run) -> Self {
         RunShape {
             id: run.id.clone(),
-            kind: run.kind.clone(),
+            kind: run.kind.to_string(),
             name: run.name.clone(),
             status: run.status.to_string(),
             conversation: run.conversation.as_ref().map(ToString::to_string),

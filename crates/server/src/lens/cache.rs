@@ -312,11 +312,8 @@ fn summary(viewer: &Viewer, lines: &[Line<'_>], total: &Total, breaks: &[Explain
             @if known > 0.0 {
                 div {
                     svg.strip role="img" aria-label="What the money was paid for; the list below has the numbers." viewBox="0 0 1000 1" preserveAspectRatio="none" {
-                        @let mut at = 0.0;
-                        @for (_, dollars, class) in bill.parts() {
-                            @let width = dollars / known * 1000.0;
-                            rect.(class) x=(format!("{at:.1}")) y="0" width=(format!("{width:.1}")) height="1" {}
-                            @let _ = { at += width; };
+                        @for (class, start, width) in strip(&bill, known) {
+                            rect.(class) x=(format!("{start:.1}")) y="0" width=(format!("{width:.1}")) height="1" {}
                         }
                     }
                     ul.legend { @for (word, cost, class) in bill.parts() {
@@ -328,6 +325,16 @@ fn summary(viewer: &Viewer, lines: &[Line<'_>], total: &Total, breaks: &[Explain
             @if lines.iter().any(|line| is_reported(line.account.call)) { p.small.soft { "Tokens are those that the transcript reports; its requests were not sent through this server, so the byte at which a prompt changed is not known, only about which entry. Prices are those of today's list; writing for an hour is billed higher than that." } }
         } }
     }
+}
+
+/// The parts of a bill one behind the other on a strip 1,000 wide: class, start and width.
+fn strip(bill: &Bill, known: f64) -> Vec<(&'static str, f64, f64)> {
+    let parts = bill.parts().into_iter().scan(0.0, |end, (_, dollars, class)| {
+        let (start, width) = (*end, dollars / known * 1000.0);
+        *end += width;
+        Some((class, start, width))
+    });
+    parts.collect()
 }
 
 fn share(part: u64, whole: u64) -> String {

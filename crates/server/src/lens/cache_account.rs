@@ -230,24 +230,20 @@ fn by_bytes(place: PrefixBreak, ours: Option<Cause>, between: &[(u64, Slot)]) ->
             let what = format!("the tool list changed: {}", parts.join("; "));
             Cause { culprit: Culprit::Client, what, place: Some(place), position: None }
         }
-        BrokenPart::Instructions => match ours {
-            Some(ours) => Cause { place: Some(place), ..ours },
-            None => {
-                let what = "the client changed the system prompt".into();
-                Cause { culprit: Culprit::Client, what, place: Some(place), position: None }
-            }
-        },
-        BrokenPart::Message(number) => match ours {
-            Some(ours) => Cause { place: Some(place), ..ours },
-            None => {
-                let what = if place.after.is_empty() {
-                    format!("the client left out message {number} and what followed it")
-                } else {
-                    format!("the client edited message {number}")
-                };
-                Cause { culprit: Culprit::Client, what, place: Some(place), position: echo }
-            }
-        },
+        BrokenPart::Instructions => {
+            let what = "the client changed the system prompt".into();
+            let theirs = Cause { culprit: Culprit::Client, what, place: None, position: None };
+            Cause { place: Some(place), ..ours.unwrap_or(theirs) }
+        }
+        BrokenPart::Message(number) => {
+            let what = if place.after.is_empty() {
+                format!("the client left out message {number} and what followed it")
+            } else {
+                format!("the client edited message {number}")
+            };
+            let theirs = Cause { culprit: Culprit::Client, what, place: None, position: echo };
+            Cause { place: Some(place), ..ours.unwrap_or(theirs) }
+        }
     }
 }
 

@@ -45,10 +45,13 @@ impl CacheBar {
             number(self.uncached)
         );
         if let Some(cost) = self.cost {
-            text.push_str(&format!("; {}", dollars(cost)));
+            text += "; ";
+            text += &dollars(cost);
         }
         if self.lost > 0 {
-            text.push_str(&format!("; the prefix broke, {} tokens were read again", number(self.lost)));
+            text += "; the prefix broke, ";
+            text += &number(self.lost);
+            text += " tokens were read again";
         }
         text
     }

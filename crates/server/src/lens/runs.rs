@@ -20,8 +20,8 @@ use super::timeline::indented;
 use super::tree::{RunNode, tree};
 use super::viewer::{PageContent, Viewer};
 use crate::HttpProblem;
-use crate::api::{find_run, run_status_named};
-use crate::runs::{self, AnswerRefused, PersonAnswer};
+use crate::api::run_status_named;
+use crate::runs::{self, PersonAnswer};
 use crate::usage;
 
 const PAGE: usize = 50;
@@ -44,7 +44,7 @@ pub(crate) async fn list(viewer: Viewer, Query(wish): Query<RunsQuery>) -> Respo
 async fn listed(viewer: &Viewer, wish: &RunsQuery) -> Result<PageContent, HttpProblem> {
     let status = Some(&*wish.status).filter(|word| !word.is_empty()).map(run_status_named).transpose()?;
     let after = if wish.after.is_empty() { None } else { Some(Cursor::parse(&wish.after)?) };
-    let page = viewer.store().run_page(viewer.tenant(), RunListing { status, limit: PAGE, after }).await?;
+    let page = runs::page(&viewer.app, viewer.tenant(), RunListing { status, limit: PAGE, after }).await?;
     let eyes = viewer.eyes();
     let body = html! {
         div.head { h1 { "Runs" } }
@@ -89,12 +89,12 @@ pub(crate) async fn answer(
 ) -> Response {
     let taken = async {
         viewer.caller.may_write()?;
-        let run = find_run(&viewer.app, viewer.tenant(), &id).await?;
+        let run = runs::find(&viewer.app, viewer.tenant(), &id).await?;
         let fields = FormFields::read(&viewer, &headers, body).await?;
         let step = Some(fields.text("step")).filter(|step| !step.is_empty());
         let given =
             PersonAnswer { tenant: viewer.tenant().clone(), run: run.id, step, text: fields.text("text") };
-        runs::answer(&viewer.app, given).await.map_err(AnswerRefused::into_problem)
+        runs::answer(&viewer.app, given).await
     };
     match taken.await {
         Ok(_) => Redirect::to(&format!("/lens/runs/{}", coded(&id))).into_response(),
@@ -104,7 +104,7 @@ pub(crate) async fn answer(
 }
 
 async fn shown(viewer: &Viewer, id: &str, problem: Option<&str>) -> Result<PageContent, HttpProblem> {
-    let run = find_run(&viewer.app, viewer.tenant(), id).await?;
+    let run = runs::find(&viewer.app, viewer.tenant(), id).await?;
     let steps = viewer.store().steps(viewer.tenant(), &run.id).await?;
     let events = viewer.store().events(viewer.tenant(), &run.id, 0).await?;
     let waiting: Vec<Step> = steps
@@ -216,7 +216,7 @@ fn question(run: &Run, step: &Step, of: usize, viewer: &Viewer, problem: Option<
 
 fn facts(run: &Run) -> Markup {
     html! {
-        div { dt { "Kind" } dd { (said(&run.kind)) } }
+        div { dt { "Kind" } dd { (run.kind) } }
         div { dt { "Began" } dd { (page::time(run.started_at)) } }
         @if let Some(ended) = run.ended_at { div { dt { "Took" } dd { (lasting(ended.0 - run.started_at.0)) } } }
         @if let Some(tokens) = tokens(run.usage.as_deref()) { div { dt { "Tokens" } dd { (number(tokens)) } } }

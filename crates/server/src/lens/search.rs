@@ -154,12 +154,12 @@ async fn grouped(viewer: &Viewer, found: Vec<Found>) -> Result<Vec<Group>, HttpP
     let mut groups: Vec<Group> = Vec::new();
     for hit in found {
         let conversation = viewer.store().conversation(viewer.tenant(), &hit.conversation).await?;
-        match groups.iter_mut().find(|(session, ..)| *session == conversation.session) {
-            Some((_, _, hits)) => hits.push(hit),
-            None => {
-                let tree = viewer.store().session_tree(viewer.tenant(), &conversation.session).await?;
-                groups.push((conversation.session, session_title(viewer, &tree).await?, vec![hit]));
-            }
+        let known = groups.iter_mut().find(|(session, ..)| *session == conversation.session);
+        if let Some((_, _, hits)) = known {
+            hits.push(hit);
+        } else {
+            let tree = viewer.store().session_tree(viewer.tenant(), &conversation.session).await?;
+            groups.push((conversation.session, session_title(viewer, &tree).await?, vec![hit]));
         }
     }
     Ok(groups)

@@ -85,6 +85,7 @@ impl Runs for Scripted {
     fn answer(
         &self,
         answer: PersonAnswer,
+        _: scrollback_flow::driver::StatusWatcher,
     ) -> scrollback_store::BoxFuture<'_, Result<scrollback_store::RunStatus, AnswerRefused>> {
         let said = match answer.text.as_str() {
             "yes" => Ok(RunStatus::Running),
@@ -101,7 +102,7 @@ fn run(tenant: &Tenant) -> (Run, Step, Span, Event) {
     let run = Run {
         id: "run00000000000001".into(),
         tenant: tenant.clone(),
-        kind: "flow".into(),
+        kind: scrollback_store::RunKind::Flow,
         name: "trip".into(),
         hash: "00".into(),
         text: "steps: []".into(),
@@ -618,6 +619,23 @@ async fn a_run_that_another_process_ends_is_told() {
             && told.contains("\"run\":\"run00000000000001\",\"status\":\"done\""),
         "{told}"
     );
+}
+
+#[tokio::test]
+async fn a_run_whose_process_is_gone_is_interrupted_on_every_page() {
+    let server = Server::new();
+    let tenant = Tenant::default();
+    let (run, ..) = run(&tenant);
+    let gone = Run { status: RunStatus::Running, lease: None, ..run };
+    server.app.store.write(&tenant, Time(0), |tx| _ = tx.run(gone)).await.unwrap();
+    let shown = server.get("/api/runs/run00000000000001").await.json();
+    assert_eq!(shown["status"], "interrupted");
+    for (status, found) in [("interrupted", 1), ("running", 0), ("paused", 0)] {
+        let listed = server.get(&format!("/api/runs?status={status}")).await.json();
+        assert_eq!(listed["runs"].as_array().unwrap().len(), found, "{status}");
+        let page = server.get(&format!("/lens/runs?status={status}")).await;
+        assert_eq!(page.text.contains("run00000000000001"), found == 1, "{status}");
+    }
 }
 
 #[tokio::test]

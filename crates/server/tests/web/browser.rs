@@ -37,6 +37,7 @@ impl Runs for Going {
     fn answer(
         &self,
         answer: PersonAnswer,
+        _: scrollback_flow::driver::StatusWatcher,
     ) -> scrollback_store::BoxFuture<'_, Result<scrollback_store::RunStatus, AnswerRefused>> {
         Box::pin(async move {
             let (tenant, store) = (answer.tenant, &self.0);
@@ -47,7 +48,9 @@ impl Runs for Going {
             step.status = StepStatus::Done;
             step.output = Some(json!(answer.text).to_string());
             step.ended_at = Some(Time(9_000));
-            let (run, step) = (Run { status: RunStatus::Running, ..run }, step.clone());
+            let lease = scrollback_store::Lease { holder: "test".into(), until: Time(i64::MAX) };
+            let run = Run { status: RunStatus::Running, lease: Some(lease), ..run };
+            let step = step.clone();
             store.write(&tenant, Time(9_000), |tx| _ = tx.run(run).step(step)).await.unwrap();
             Ok(RunStatus::Running)
         })
@@ -176,7 +179,7 @@ async fn runs(store: &dyn Store) {
     let run = |id: &str, name: &str, status: &str| Run {
         id: id.into(),
         tenant: Tenant::default(),
-        kind: "flow".into(),
+        kind: scrollback_store::RunKind::Flow,
         name: name.into(),
         hash: "00".into(),
         text: "name: trip\nsteps:\n  - name: chat\n    kind: loop\n".into(),

@@ -159,7 +159,7 @@ fn flow(id: &str, conversation: &ConversationId, text: &str) -> Run {
     Run {
         id: id.into(),
         tenant: Tenant::default(),
-        kind: "flow".into(),
+        kind: scrollback_store::RunKind::Flow,
         name: text.into(),
         hash: text.into(),
         text: text.into(),

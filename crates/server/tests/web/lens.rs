@@ -185,6 +185,7 @@ async fn a_paused_run_shows_its_question_and_takes_the_answer() {
         fn answer(
             &self,
             answer: Given,
+            _: scrollback_flow::driver::StatusWatcher,
         ) -> scrollback_store::BoxFuture<'_, Result<scrollback_store::RunStatus, AnswerRefused>> {
             self.0.lock().unwrap().push(answer);
             Box::pin(async { Ok(scrollback_store::RunStatus::Running) })

@@ -9,7 +9,7 @@ use crate::entry::{Expected, NewEntry};
 use crate::error::ErrorKind;
 use crate::id::{ConversationId, new_evaluation};
 use crate::run::{Alias, Evaluation, Event, Key, KeyLimits, KeyUse, Lease, Run, Sent, Span, Step};
-use crate::status::{EvaluationStatus, RunStatus, StepStatus};
+use crate::status::{EvaluationStatus, RunKind, RunStatus, StepStatus};
 use crate::store::{CallListing, RecordsExt, RunListing};
 
 suite![
@@ -27,7 +27,7 @@ fn run(bench: &Bench, id: &str) -> Run {
     Run {
         id: id.into(),
         tenant: bench.tenant.clone(),
-        kind: "flow".into(),
+        kind: RunKind::Flow,
         name: "test".into(),
         hash: "00".into(),
         text: "steps: []".into(),

@@ -60,7 +60,7 @@ fn run(id: &str) -> Run {
     Run {
         id: id.into(),
         tenant: Tenant::default(),
-        kind: "flow".into(),
+        kind: scrollback_store::RunKind::Flow,
         name: "a flow".into(),
         hash: "hash".into(),
         text: String::new(),

@@ -32,7 +32,7 @@ async fn plant(store: &dyn Store) -> scrollback_store::ConversationId {
     let run = Run {
         id: "r1".into(),
         tenant: tenant.clone(),
-        kind: "flow".into(),
+        kind: scrollback_store::RunKind::Flow,
         name: "a flow".into(),
         hash: "hash".into(),
         text: "steps: []".into(),

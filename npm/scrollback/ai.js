@@ -1,5 +1,8 @@
 // A middleware of the AI SDK: every call is recorded at a Scrollback server, and is sent a view of the record.
 
+/** How often a prompt is compared with the record again when other writers come first. */
+const ATTEMPTS = 16;
+
 export class ScrollbackError extends Error {
   constructor(message, code, status, options) {
     super(message, options);
@@ -12,9 +15,9 @@ export class ScrollbackError extends Error {
 export function scrollback({ url = "http://127.0.0.1:7275", key, recipient, manager = "auto" }) {
   if (!recipient) throw new TypeError('scrollback: say whom the conversation is with, as in { recipient: "anna" }');
   const ask = client(url, key);
-  let begun;
-  // The current conversation of the recipient; after a branch it is another one.
-  const conversation = async () => (begun ??= current(ask, recipient).catch((error) => ((begun = undefined), Promise.reject(error))));
+  // The conversation of each call that is under way: several may be, and each goes on in its own branch.
+  const conversations = new WeakMap();
+  const conversation = async (params) => conversations.get(params) ?? current(ask, recipient);
 
   return {
     specificationVersion: "v4",
@@ -28,25 +31,22 @@ export function scrollback({ url = "http://127.0.0.1:7275", key, recipient, mana
           owners.push(index);
         }
       });
-      const followed = await ask("POST", `/conversations/${await conversation()}/entries`, {
-        messages,
-        wire: "openai-chat",
-        follow: true,
-      });
-      begun = Promise.resolve(followed.conversation);
+      const followed = await follow(ask, recipient, messages);
       const show = (managers, named) =>
         ask("POST", `/conversations/${followed.conversation}/views`, { managers, model: named, wire: "openai-chat", record: true });
       const view = await sentTo(show, manager, model?.modelId);
-      return { ...params, prompt: shown(view.view, params.prompt, followed.positions, owners) };
+      const sent = { ...params, prompt: shown(view.view, params.prompt, followed.positions, owners) };
+      conversations.set(sent, followed.conversation);
+      return sent;
     },
 
-    async wrapGenerate({ doGenerate }) {
+    async wrapGenerate({ doGenerate, params }) {
       const result = await doGenerate();
-      await keep(ask, await conversation(), result.content);
+      await keep(ask, await conversation(params), result.content);
       return result;
     },
 
-    async wrapStream({ doStream }) {
+    async wrapStream({ doStream, params }) {
       const { stream, ...rest } = await doStream();
       const reader = stream.getReader();
       const heard = new Map();
@@ -54,7 +54,7 @@ export function scrollback({ url = "http://127.0.0.1:7275", key, recipient, mana
         // Text that a stream left open counts as far as it came.
         const content = [...heard.values()];
         heard.clear();
-        await keep(ask, await conversation(), content);
+        await keep(ask, await conversation(params), content);
       };
       const watched = new ReadableStream({
         async pull(controller) {
@@ -63,9 +63,7 @@ export function scrollback({ url = "http://127.0.0.1:7275", key, recipient, mana
             await record();
             return controller.close();
           }
-          const text = heard.get(`text ${value.id}`);
-          if (value.type === "text-delta") heard.set(`text ${value.id}`, { type: "text", text: (text?.text ?? "") + value.delta });
-          if (value.type === "tool-call") heard.set(`call ${value.toolCallId}`, value);
+          hear(heard, value);
           controller.enqueue(value);
         },
         async cancel(reason) {
@@ -76,6 +74,19 @@ export function scrollback({ url = "http://127.0.0.1:7275", key, recipient, mana
       return { stream: watched, ...rest };
     },
   };
+}
+
+// Takes in one part of a stream: texts and thoughts grow, everything else comes whole.
+function hear(heard, value) {
+  const [kind, change] = value.type.split("-");
+  if ((kind === "text" || kind === "reasoning") && change) {
+    const id = `${kind} ${value.id}`;
+    const known = heard.get(id) ?? { type: kind, text: "" };
+    const providerMetadata = value.providerMetadata ?? known.providerMetadata;
+    heard.set(id, { ...known, text: known.text + (value.delta ?? ""), providerMetadata });
+  }
+  if (value.type === "tool-call") heard.set(`call ${value.toolCallId}`, value);
+  if (value.type === "file" || value.type === "reasoning-file") heard.set(`file ${heard.size}`, value);
 }
 
 // A model that nobody knows is shown what it would be without; `auto`, whose limit is the model's window, is then `auto(32k)`.
@@ -131,9 +142,21 @@ async function current(ask, recipient) {
   }
 }
 
+// Records what the list says that the record does not. Where another writer comes first, it is compared anew.
+async function follow(ask, recipient, messages) {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      const body = { messages, wire: "openai-chat", follow: true };
+      return await ask("POST", `/conversations/${await current(ask, recipient)}/entries`, body);
+    } catch (error) {
+      if (error.code !== "conflict" || attempt === ATTEMPTS) throw error;
+    }
+  }
+}
+
 async function keep(ask, id, content) {
   const [message] = toChat({ role: "assistant", content });
-  if (message.content || message.tool_calls) {
+  if (message.content?.length || message.tool_calls || message.reasoning_content) {
     await ask("POST", `/conversations/${id}/entries`, { messages: [message], wire: "openai-chat" });
   }
 }
@@ -169,17 +192,13 @@ function toChat({ role, content }) {
       .filter((part) => part.type === "tool-result")
       .map((part) => ({ role, tool_call_id: part.toolCallId, content: outputText(part.output) }));
   }
-  if (role === "user") {
-    const media = content.some((part) => part.type !== "text");
-    if (!media) return [{ role, content: texts(content) }];
-    const parts = content.map((part) =>
-      part.type === "text" ? { type: "text", text: part.text } : { type: "text", text: `[file ${part.mediaType}]` },
-    );
-    return [{ role, content: parts }];
-  }
+  const parts = content.map(toPart).filter(Boolean);
+  const plain = parts.every((part) => part.type === "text");
+  const said = plain ? parts.map((part) => part.text).join("") : parts;
+  if (role === "user") return [{ role, content: said }];
   // What the provider executed itself has its result in the same message, and no entry of its own.
   const calls = content.filter((part) => part.type === "tool-call" && !part.providerExecuted);
-  const message = { role: "assistant", content: texts(content) || (calls.length ? null : "") };
+  const message = { role: "assistant", content: said.length ? said : calls.length ? null : "" };
   if (calls.length) {
     message.tool_calls = calls.map((call) => ({
       id: call.toolCallId,
@@ -187,17 +206,69 @@ function toChat({ role, content }) {
       function: { name: call.toolName, arguments: typeof call.input === "string" ? call.input : JSON.stringify(call.input) },
     }));
   }
+  const thoughts = content.filter((part) => part.type === "reasoning");
+  if (thoughts.some((part) => part.text)) message.reasoning_content = thoughts.map((part) => part.text).join("\n\n");
+  // Signatures and the like, by which a provider knows its own thoughts again.
+  const details = thoughts.filter((part) => part.providerMetadata ?? part.providerOptions);
+  if (details.length) {
+    message.reasoning_details = details.map((part) => ({
+      type: "reasoning.text",
+      text: part.text,
+      provider: part.providerMetadata ?? part.providerOptions,
+    }));
+  }
   return [message];
 }
 
-function outputText(output) {
-  return typeof output.value === "string" ? output.value : JSON.stringify(output.value ?? output.reason ?? null);
+// A text, picture, sound or file as a part of OpenAI chat; what has a place of its own in the message is none.
+function toPart(part) {
+  if (part.type === "text") return { type: "text", text: part.text };
+  if (part.type !== "file" && part.type !== "reasoning-file") return undefined;
+  const { mediaType = "application/octet-stream", filename } = part;
+  const data = part.data?.type === undefined ? { type: "data", data: part.data } : part.data;
+  if (data.type === "text") return { type: "text", text: data.text };
+  if (data.type === "reference") return { type: "file", file: { file_id: Object.values(data.reference)[0] ?? "", reference: data.reference } };
+  const kind = mediaType.split("/")[0];
+  const inside = data.type === "data";
+  const url = inside ? `data:${mediaType};base64,${base64(data.data)}` : String(data.url);
+  if (kind === "image") return { type: "image_url", image_url: { url } };
+  if (!inside) {
+    const name = `${kind === "audio" || kind === "video" ? kind : "document"}_url`;
+    return { type: name, [name]: { url, media_type: mediaType } };
+  }
+  if (kind === "audio") return { type: "input_audio", input_audio: { data: base64(data.data), format: mediaType.split("/")[1] } };
+  return { type: "file", file: { ...(filename && { filename }), file_data: url } };
 }
 
-function fromChat({ role, content, tool_calls, tool_call_id }, names) {
+const base64 = (data) => (typeof data === "string" ? data : btoa(Array.from(data, (byte) => String.fromCharCode(byte)).join("")));
+
+// The part of a prompt that a part of OpenAI chat stands for.
+function fromPart(part) {
+  if (part.type === "text") return part.text ? { type: "text", text: part.text } : undefined;
+  const held = part[part.type];
+  if (typeof held !== "object" || held === null) return undefined;
+  if (held.reference) return { type: "file", mediaType: "application/octet-stream", data: { type: "reference", reference: held.reference } };
+  if (part.type === "input_audio") {
+    return { type: "file", mediaType: `audio/${held.format}`, data: { type: "data", data: held.data } };
+  }
+  const url = held.url ?? held.file_data;
+  if (typeof url !== "string") return undefined;
+  const [, inside, data] = url.match(/^data:([^;,]*);base64,(.*)$/s) ?? [];
+  const mediaType = inside ?? held.media_type ?? (part.type === "image_url" ? "image/*" : "application/octet-stream");
+  const content = data === undefined ? { type: "url", url: new URL(url) } : { type: "data", data };
+  return { type: "file", mediaType, ...(held.filename && { filename: held.filename }), data: content };
+}
+
+function outputText(output) {
+  const plain = (_, value) => (value instanceof Uint8Array ? base64(value) : value);
+  return typeof output.value === "string" ? output.value : JSON.stringify(output.value ?? output.reason ?? null, plain);
+}
+
+function fromChat({ role, content, tool_calls, tool_call_id, reasoning_content, reasoning_details }, names) {
   const text = typeof content === "string" ? content : texts(content ?? []);
   if (role === "system") return { role, content: text };
-  if (role === "user") return { role, content: [{ type: "text", text }] };
+  const parts = typeof content === "string" ? [{ type: "text", text }] : (content ?? []).map(fromPart).filter(Boolean);
+  if (role === "user") return { role, content: parts };
   if (role === "tool") {
     const output = { type: "text", value: text };
     const toolName = names.get(tool_call_id) ?? "tool";
@@ -209,5 +280,10 @@ function fromChat({ role, content, tool_calls, tool_call_id }, names) {
     toolName: call.function.name,
     input: JSON.parse(call.function.arguments || "{}"),
   }));
-  return { role: "assistant", content: [...(text ? [{ type: "text", text }] : []), ...calls] };
+  const thoughts = reasoning_details
+    ? reasoning_details.map((one) => ({ type: "reasoning", text: one.text ?? "", providerOptions: one.provider }))
+    : reasoning_content
+      ? [{ type: "reasoning", text: reasoning_content }]
+      : [];
+  return { role: "assistant", content: [...thoughts, ...parts.filter((part) => part.type !== "text" || part.text), ...calls] };
 }

@@ -57,6 +57,49 @@ for (const streaming of [false, true]) {
     assert.equal(messages.length, 12, "the program's own list has everything");
   });
 
+  test(`${kind}: pictures, files and thoughts are recorded and sent`, async () => {
+    const { model, asked } = scripted(() => [
+      { type: "reasoning", text: "a cat, I think", providerMetadata: { some: { signature: "s1" } } },
+      ...text("a cat"),
+    ]);
+    const recipient = `pictures ${kind}`;
+    const picture = { type: "file", mediaType: "image/png", data: "AAAA" };
+    const paper = { type: "file", mediaType: "application/pdf", filename: "a.pdf", data: new Uint8Array([1, 2, 3]) };
+    const looked = { role: "user", content: [{ type: "text", text: "what is this?" }, picture, paper] };
+    await ask({ model: wrapped(model, recipient, "passthrough"), messages: [looked] });
+    const [user, reply] = await server.raw(recipient);
+    assert.deepEqual(user.content, [
+      { type: "text", text: "what is this?" },
+      { type: "image_url", image_url: { url: "data:image/png;base64,AAAA" } },
+      { type: "file", file: { filename: "a.pdf", file_data: "data:application/pdf;base64,AQID" } },
+    ]);
+    assert.equal(reply.reasoning_content, "a cat, I think");
+    // The program has forgotten the picture and repeats only the end of what was said: the record has it.
+    const messages = [{ role: "assistant", content: [{ type: "reasoning", text: "a cat, I think", providerOptions: { some: { signature: "s1" } } }, ...text("a cat")] }, { role: "user", content: "sure?" }];
+    await ask({ model: wrapped(model, recipient, "passthrough"), messages });
+    const [first, second] = asked.at(-1);
+    assert.deepEqual(first.content.map((part) => [part.type, part.mediaType, part.data?.data]), [
+      ["text", undefined, undefined],
+      ["file", "image/png", "AAAA"],
+      ["file", "application/pdf", "AQID"],
+    ]);
+    assert.equal(second.content[0].text, "a cat, I think");
+    assert.equal(second.content[0].providerOptions.some.signature, "s1");
+  });
+
+  test(`${kind}: calls of one model beside each other are recorded each in its own branch`, async () => {
+    const { model } = scripted((prompt) => text(`answer to ${prompt.at(-1).content[0].text}`));
+    const one = wrapped(model, `branches ${kind}`, "passthrough");
+    const words = ["first", "second", "third"];
+    await Promise.all(words.map((prompt) => ask({ model: one, prompt })));
+    const all = await server.all(`branches ${kind}`);
+    for (const said of all.map((entries) => entries.join(" | "))) {
+      const answered = words.filter((word) => said.includes(`answer to ${word}`));
+      for (const word of answered) assert.ok(said.indexOf(word) < said.indexOf(`answer to ${word}`), said);
+    }
+    assert.equal(words.filter((word) => all.flat().includes(`answer to ${word}`)).length, 3, JSON.stringify(all));
+  });
+
   test(`${kind}: runs beside each other do not mix`, async () => {
     const names = [1, 2, 3, 4, 5].map((number) => `person ${number} ${kind}`);
     await Promise.all(

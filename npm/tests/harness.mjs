@@ -37,6 +37,19 @@ export async function serve() {
       const { entries } = await get(`/conversations/${current.id}/entries?limit=500`);
       return entries.filter((entry) => entry.kind === "message").map((entry) => [entry.role, entry.text ?? ""]);
     },
+    /** The same as they were recorded. */
+    async raw(recipient) {
+      const { conversations } = await get(`/conversations?${new URLSearchParams({ recipient })}`);
+      const current = conversations.find((row) => row.key !== null);
+      const { entries } = await get(`/conversations/${current.id}/entries?limit=500`);
+      return entries.filter((entry) => entry.kind === "message").map((entry) => JSON.parse(entry.raw));
+    },
+    /** The texts of every conversation with a recipient. */
+    async all(recipient) {
+      const { conversations } = await get(`/conversations?${new URLSearchParams({ recipient })}`);
+      const texts = async ({ id }) => (await get(`/conversations/${id}/entries?limit=500`)).entries.map((entry) => entry.text ?? "");
+      return Promise.all(conversations.map(texts));
+    },
     async conversations(recipient) {
       return (await get(`/conversations?${new URLSearchParams({ recipient })}`)).conversations;
     },
@@ -68,11 +81,12 @@ export function scripted(reply) {
       const { content, finishReason } = answer(prompt);
       const parts = [{ type: "stream-start", warnings: [] }];
       content.forEach((part, index) => {
-        if (part.type !== "text") return parts.push(part);
+        if (part.type !== "text" && part.type !== "reasoning") return parts.push(part);
         const id = String(index);
-        parts.push({ type: "text-start", id });
-        for (const delta of part.text.match(/.{1,4}/gs)) parts.push({ type: "text-delta", id, delta });
-        parts.push({ type: "text-end", id });
+        const { type, providerMetadata } = part;
+        parts.push({ type: `${type}-start`, id });
+        for (const delta of part.text.match(/.{1,4}/gs)) parts.push({ type: `${type}-delta`, id, delta });
+        parts.push({ type: `${type}-end`, id, providerMetadata });
       });
       parts.push({ type: "finish", finishReason, usage });
       return { stream: sdk.simulateReadableStream({ chunks: parts }) };

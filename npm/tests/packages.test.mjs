@@ -1,7 +1,7 @@
 // The packages as npm makes and installs them: `npx scrollback` finds the program of this platform, and nothing runs at install.
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
-import { copyFileSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, copyFileSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
@@ -48,4 +48,25 @@ test("the command is the program of this platform, with its arguments, output an
     }),
   );
   assert.equal(ScrollbackError, "function");
+});
+
+test("what npm packs is what npm installs: npx runs the program, and no script runs at install", () => {
+  const platform = `@scrollback/${process.platform}-${process.arch}`;
+  const [packages, project] = [join(folder, "packed"), join(folder, "project")];
+  mkdirSync(join(packages, "platform/bin"), { recursive: true });
+  mkdirSync(project);
+  // The program itself is tens of megabytes: a line that starts it takes its place in the package.
+  writeFileSync(join(packages, "platform/bin/scrollback"), `#!/bin/sh\nexec '${program}' "$@"\n`);
+  chmodSync(join(packages, "platform/bin/scrollback"), 0o755);
+  const what = { name: platform, version: about.version, os: [process.platform], cpu: [process.arch], files: ["bin"] };
+  writeFileSync(join(packages, "platform/package.json"), JSON.stringify(what));
+  writeFileSync(join(project, "package.json"), JSON.stringify({ private: true }));
+  const npm = (cwd, ...words) => execFileSync("npm", words, { cwd, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
+  const packed = npm(packages, "pack", "--silent", source, "./platform").trim().split("\n").map((name) => join(packages, name));
+  // The packages of other platforms are nowhere to be found, which npm must take for granted.
+  npm(project, "install", "--no-audit", "--no-fund", "--offline", "--foreground-scripts", ...packed);
+  assert.match(npm(project, "exec", "--offline", "--", "scrollback", "--version"), /^scrollback /);
+  const code = 'import { scrollback } from "scrollback/ai"; console.log(typeof scrollback({ recipient: "anna" }).transformParams)';
+  const loaded = execFileSync("node", ["--input-type=module", "-e", code], { cwd: project, encoding: "utf8" });
+  assert.equal(loaded, "function\n");
 });

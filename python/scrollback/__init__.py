@@ -12,7 +12,7 @@
     chat.append(reply)
 
 `Store` and `Conversation` keep what was said and make views of it; `AsyncStore` and `AsyncConversation` are the same to await.
-`Memory` is the one-liner for a bot, `wrap` records and curates the calls of an OpenAI or Anthropic client, `simulate` compares
+`Memory` and `AsyncMemory` are the one-liner for a bot, `wrap` records and curates the calls of an OpenAI or Anthropic client, `simulate` compares
 managers on recorded conversations, and `scrollback.adapters` has one file for each framework.
 """
 
@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 from ._async import AsyncConversation, AsyncStore
 from ._core import __version__
-from ._curate import Simulation, curate, simulate
+from ._curate import Simulation, curate, recall_tools, simulate
 from ._errors import (
+    AccessError,
     ArgumentError,
     ClosedError,
     ConflictError,
@@ -37,18 +38,21 @@ from ._errors import (
     StoreError,
     ViewError,
 )
-from ._memory import Memory
+from ._memory import AsyncMemory, Memory
 from ._store import Conversation, Store
-from ._types import Changed, Dropped, Entry, Erased, Explanation, Followed, Hit, Item, Status
+from ._types import Certificate, Changed, Dropped, Entry, Erased, Explanation, Followed, Hit, Item, Status
 from ._view import View
 
 if TYPE_CHECKING:
     from .adapters.clients import wrap as wrap
 
 __all__ = [
+    "AccessError",
     "ArgumentError",
     "AsyncConversation",
+    "AsyncMemory",
     "AsyncStore",
+    "Certificate",
     "Changed",
     "ClosedError",
     "ConflictError",
@@ -76,6 +80,7 @@ __all__ = [
     "ViewError",
     "__version__",
     "curate",
+    "recall_tools",
     "simulate",
     "wrap",
 ]

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from ._store import Conversation, Store
+from ._backend import url_of
+from ._errors import ClosedError
+from ._store import Conversation, Store, check_place
 from ._text import Messages
-from ._types import Entry, Erased, Followed, Hit, Status
+from ._types import Certificate, Entry, Erased, Followed, Hit, Status
 from ._view import View
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
+    from datetime import datetime
 
     from .adapters.langchain import ScrollbackMiddleware
     from .adapters.openai_agents import ScrollbackSession
@@ -64,10 +68,15 @@ class AsyncConversation:
         return await apart(self.sync.follow, messages, wire=wire)
 
     async def view(
-        self, manager: object = "auto(32k)", *, wire: str | None = None, model: str | None = None
+        self,
+        manager: object = "auto(32k)",
+        *,
+        wire: str | None = None,
+        model: str | None = None,
+        request: Mapping[str, Any] | None = None,
     ) -> View:
         """`Conversation.view`."""
-        return await apart(self.sync.view, manager, wire=wire, model=model)
+        return await apart(self.sync.view, manager, wire=wire, model=model, request=request)
 
     async def curated(
         self,
@@ -84,9 +93,28 @@ class AsyncConversation:
             self.sync.curated, messages, manager, to_json=to_json, from_json=from_json, wire=wire, model=model
         )
 
-    async def search(self, words: str, *, limit: int = 20) -> list[Hit]:
+    async def search(
+        self,
+        words: str,
+        *,
+        limit: int = 20,
+        role: str | None = None,
+        tool: str | None = None,
+        since: datetime | str | None = None,
+        before: datetime | str | None = None,
+        scope: str = "conversation",
+    ) -> list[Hit]:
         """`Conversation.search`."""
-        return await apart(self.sync.search, words, limit=limit)
+        search = self.sync.search
+        return await apart(search, words, limit=limit, role=role, tool=tool, since=since, before=before, scope=scope)
+
+    async def recall(self, tool: str, **arguments: Any) -> str:
+        """`Conversation.recall`."""
+        return await apart(lambda: self.sync.recall(tool, **arguments))
+
+    async def around(self, handle: str, before: int = 5, after: int = 5) -> list[Entry]:
+        """`Conversation.around`."""
+        return await apart(self.sync.around, handle, before, after)
 
     async def read(self, handle: str) -> Entry:
         """`Conversation.read`."""
@@ -157,30 +185,73 @@ class AsyncStore:
     def __init__(
         self, where: str | os.PathLike[str] = "scrollback.db", *, key: str | None = None, tenant: str | None = None
     ) -> None:
-        #: The same store for code that does not await.
-        self.sync: Store = Store(where, key=key, tenant=tenant)
+        check_place(where, key, tenant)
+        self._make = partial(Store, where, key=key, tenant=tenant)
+        self._where = url_of(where)
+        self._lock = Lock()
+        self._store: Store | None = None
+        self._closed = False
+
+    @property
+    def sync(self) -> Store:
+        """The same store for code that does not await. It is opened by the first call, on another thread if that is awaited;
+        `async with` opens it, too."""
+        with self._lock:
+            store = self._store
+            if store is None:
+                if self._closed:
+                    raise ClosedError("this store was closed: open it again", "closed")
+                store = self._store = self._make()
+            return store
+
+    async def _opened(self) -> Store:
+        if self._store is not None:
+            return self._store
+        return await apart(lambda: self.sync)
 
     async def conversation(self, recipient: str) -> AsyncConversation:
         """`Store.conversation`."""
-        return AsyncConversation(await apart(self.sync.conversation, recipient))
+        return AsyncConversation(await apart((await self._opened()).conversation, recipient))
 
-    async def search(self, words: str, *, recipient: str | None = None, limit: int = 20) -> list[Hit]:
+    async def search(
+        self,
+        words: str,
+        *,
+        recipient: str | None = None,
+        limit: int = 20,
+        role: str | None = None,
+        tool: str | None = None,
+        since: datetime | str | None = None,
+        before: datetime | str | None = None,
+    ) -> list[Hit]:
         """`Store.search`."""
-        return await apart(self.sync.search, words, recipient=recipient, limit=limit)
+        search = (await self._opened()).search
+        return await apart(search, words, recipient=recipient, limit=limit, role=role, tool=tool, since=since, before=before)
+
+    async def erase(self, recipient: str, *, reason: str = "asked for") -> Certificate:
+        """`Store.erase`."""
+        return await apart((await self._opened()).erase, recipient, reason=reason)
+
+    async def around(self, handle: str, before: int = 5, after: int = 5) -> list[Entry]:
+        """`Store.around`."""
+        return await apart((await self._opened()).around, handle, before, after)
 
     async def read(self, handle: str) -> list[Entry]:
         """`Store.read`."""
-        return await apart(self.sync.read, handle)
+        return await apart((await self._opened()).read, handle)
 
     async def list(self, *, limit: int = 50) -> list[dict[str, Any]]:
         """`Store.list`."""
-        return await apart(self.sync.list, limit=limit)
+        return await apart((await self._opened()).list, limit=limit)
 
     async def close(self) -> None:
         """`Store.close`."""
-        await apart(self.sync.close)
+        self._closed = True
+        if self._store is not None:
+            await apart(self._store.close)
 
     async def __aenter__(self) -> AsyncStore:
+        await self._opened()
         return self
 
     async def __aexit__(
@@ -205,7 +276,7 @@ class AsyncStore:
         return self.sync.capability(manager, recipient=recipient)
 
     def __repr__(self) -> str:
-        return f"<Async{repr(self.sync)[1:]}"
+        return f"<AsyncStore {self._where}>" if self._store is None else f"<Async{repr(self._store)[1:]}"
 
     def __reduce__(self) -> Any:
         raise TypeError("a store cannot be pickled or copied: give the worker its URL and open it there")

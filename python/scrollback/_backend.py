@@ -23,11 +23,12 @@ class Chat(Protocol):
 
     def append(self, messages: str, wire: str | None) -> tuple[int, int]: ...
     def follow(self, messages: str, wire: str | None) -> tuple[list[int], int, bool]: ...
-    def send(self, manager: str, wire: str | None, model: str | None) -> Sent: ...
-    def explain(self, manager: str, wire: str | None, model: str | None, upto: int) -> dict[str, Any]: ...
+    def send(self, manager: str, wire: str | None, model: str | None, request: str | None) -> Sent: ...
+    def explain(self, manager: str, wire: str | None, model: str | None, request: str | None, upto: int) -> dict[str, Any]: ...
     def facts(self) -> tuple[str | None, int, int]: ...
     def entries(self, first: int, last: int) -> list[dict[str, Any]]: ...
-    def search(self, words: str, limit: int) -> list[dict[str, Any]]: ...
+    def search(self, wanted: dict[str, str], limit: int) -> list[dict[str, Any]]: ...
+    def recall(self, tool: str, arguments: str) -> tuple[str, bool]: ...
     def erase(self, positions: tuple[int, int] | None, reason: str) -> tuple[int, int, int]: ...
     def compact(self, keep: int) -> str | None: ...
     def summary(self) -> str | None: ...
@@ -42,19 +43,21 @@ class Backend(Protocol):
     def describe(self) -> str: ...
     def close(self) -> None: ...
     def conversation(self, name: str) -> Chat: ...
-    def search(self, words: str, recipient: str | None, limit: int) -> list[dict[str, Any]]: ...
+    def search(self, wanted: dict[str, str], limit: int) -> list[dict[str, Any]]: ...
+    def erase(self, recipient: str, reason: str) -> dict[str, Any]: ...
     def read(self, handle: str) -> dict[str, Any]: ...
     def list(self, limit: int) -> list[dict[str, Any]]: ...
 
 
 def url_of(where: str | os.PathLike[str]) -> str:
     """The URL of a store: a file name is one of SQLite."""
-    text = path_of(where, "a store")
-    if text == ":memory:":
+    # A URL is text, so a path that is no UTF-8 cannot be named by one.
+    named = text(path_of(where, "a store"), "the name of a store", '"scrollback.db"')
+    if named == ":memory:":
         return "sqlite::memory:"
-    if text.startswith(("sqlite:", "postgres:", "postgresql:", "http://", "https://", "memory:")) or "://" in text:
-        return text
-    return f"sqlite:{text}"
+    if named.startswith(("sqlite:", "postgres:", "postgresql:", "http://", "https://", "memory:")) or "://" in named:
+        return named
+    return f"sqlite:{named}"
 
 
 def manager_text(manager: object) -> str:
@@ -86,6 +89,7 @@ class EmbeddedChat:
         self.append = core.append
         self.follow = core.follow
         self.facts = core.facts
+        self.recall = core.recall
         self.erase = core.erase
         self.compact = core.compact
         self.summary = core.summary
@@ -93,19 +97,19 @@ class EmbeddedChat:
         self.status = core.status
         self.set_status = core.set_status
 
-    def send(self, manager: str, wire: str | None, model: str | None) -> Sent:
-        return (*self._core.send(manager, wire, model), None)
+    def send(self, manager: str, wire: str | None, model: str | None, request: str | None) -> Sent:
+        return (*self._core.send(manager, wire, model, request), None)
 
-    def explain(self, manager: str, wire: str | None, model: str | None, upto: int) -> dict[str, Any]:
-        told: dict[str, Any] = json.loads(self._core.explain(manager, wire, model, upto))
+    def explain(self, manager: str, wire: str | None, model: str | None, request: str | None, upto: int) -> dict[str, Any]:
+        told: dict[str, Any] = json.loads(self._core.explain(manager, wire, model, request, upto))
         return told
 
     def entries(self, first: int, last: int) -> list[dict[str, Any]]:
         told: list[dict[str, Any]] = json.loads(self._core.entries(first, last))
         return told
 
-    def search(self, words: str, limit: int) -> list[dict[str, Any]]:
-        told: list[dict[str, Any]] = json.loads(self._core.search(words, limit))
+    def search(self, wanted: dict[str, str], limit: int) -> list[dict[str, Any]]:
+        told: list[dict[str, Any]] = json.loads(self._core.search(json.dumps(wanted), limit))
         return told
 
 
@@ -123,8 +127,12 @@ class Embedded:
     def conversation(self, name: str) -> Chat:
         return EmbeddedChat(self._core.conversation(name))
 
-    def search(self, words: str, recipient: str | None, limit: int) -> list[dict[str, Any]]:
-        told: list[dict[str, Any]] = json.loads(self._core.search(words, recipient, limit))
+    def search(self, wanted: dict[str, str], limit: int) -> list[dict[str, Any]]:
+        told: list[dict[str, Any]] = json.loads(self._core.search(json.dumps(wanted), limit))
+        return told
+
+    def erase(self, recipient: str, reason: str) -> dict[str, Any]:
+        told: dict[str, Any] = json.loads(self._core.erase(recipient, reason))
         return told
 
     def read(self, handle: str) -> dict[str, Any]:

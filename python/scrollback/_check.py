@@ -5,16 +5,19 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Iterable, Sequence
+from datetime import timezone
 from typing import Any
 
 from ._errors import ArgumentError
 
-__all__ = ["MOST_HITS", "end_of", "path_of", "paths_of", "position", "positions_of", "text", "whole"]
+__all__ = ["MOST_HITS", "MOST_LISTED", "end_of", "moment", "path_of", "paths_of", "position", "positions_of", "text", "whole"]
 
 #: What fits into a position of a record.
 LARGEST = 2**63 - 1
 #: As many hits as one answer has.
 MOST_HITS = 500
+#: As many conversations as one list has: each is a value in memory.
+MOST_LISTED = 100_000
 
 
 def text(value: Any, what: str, example: str) -> str:
@@ -42,6 +45,19 @@ def whole(value: Any, what: str, least: int = 0, most: int = LARGEST) -> int:
         shown = str(number) if number.bit_length() < 200 else "a number of that size"
         raise ArgumentError(f"{what} is {bounds}, not {shown}", "bad_argument")
     return number
+
+
+def moment(value: Any, what: str) -> str:
+    """A time: a `datetime` with its zone, or a text such as 2026-01-31T12:00:00Z."""
+    if isinstance(value, str):
+        return text(value, what, '"2026-01-31T12:00:00Z"')
+    in_utc: Any = getattr(value, "astimezone", None)
+    if not callable(in_utc) or not hasattr(value, "tzinfo"):
+        message = f'{what} is a datetime, or a text such as "2026-01-31T12:00:00Z", not {type(value).__name__}'
+        raise ArgumentError(message, "bad_argument")
+    if value.tzinfo is None:
+        raise ArgumentError(f"{what} has no time zone: say datetime.now(timezone.utc), not datetime.now()", "bad_argument")
+    return str(value.astimezone(timezone.utc).isoformat(timespec="milliseconds")).replace("+00:00", "Z")
 
 
 def position(value: Any, what: str = "a position of the record") -> int:

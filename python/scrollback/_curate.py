@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from html import escape
 from importlib import import_module
 from typing import Any, Literal, cast, overload
 
 from . import _core
 from ._backend import manager_text, options_of
-from ._check import paths_of
+from ._check import paths_of, whole
 from ._errors import ArgumentError
 from ._text import Messages, text_of
 from ._types import Explanation, table
 
-__all__ = ["Simulation", "curate", "simulate"]
+__all__ = ["Simulation", "curate", "recall_tools", "simulate"]
 
 
 @overload
@@ -71,6 +72,28 @@ def curate(
     return curated, Explanation.of(json.loads(report or "null"))
 
 
+def recall_tools(wire: str = "openai-chat") -> list[dict[str, Any]]:
+    """The four recall tools as a request of this wire offers them, for programs that run their own loop: `Conversation.recall` answers
+    the calls.
+
+    >>> from scrollback import recall_tools
+    >>> [tool["name"] for tool in recall_tools("anthropic")]
+    ['recall_search', 'recall_read', 'recall_around', 'recall_outline']
+    """
+    told: list[dict[str, Any]] = json.loads(_core.recall_tools())
+    if wire == "anthropic":
+        return [{"name": one["name"], "description": one["description"], "input_schema": one["schema"]} for one in told]
+    functions = [{"name": one["name"], "description": one["description"], "parameters": one["schema"]} for one in told]
+    if wire == "openai-chat":
+        return [{"type": "function", "function": one} for one in functions]
+    if wire == "openai-responses":
+        return [{"type": "function", **one} for one in functions]
+    if wire == "gemini":
+        return [{"functionDeclarations": functions}]
+    message = f"recall_tools knows openai-chat, openai-responses, anthropic and gemini, not {wire!r}"
+    raise ArgumentError(message, "unknown_wire")
+
+
 class Simulation:
     """What managers would have sent, cost and lost: one row for each."""
 
@@ -79,8 +102,13 @@ class Simulation:
         self.model: str | None = told["model"]
         #: How many conversations were replayed.
         self.conversations: int = told["conversations"]
-        #: The figures of each manager, as `scrollback simulate --json` names them.
+        #: The figures of each manager over all conversations, as `scrollback simulate --json` names them.
         self.rows: list[dict[str, Any]] = told["total"]
+        #: The same for each conversation: its `file`, its number in the file, its `calls`, and the figures under `managers`; with
+        #: `lost=True` each of them lists what it lost.
+        self.transcripts: list[dict[str, Any]] = told["transcripts"]
+        #: Which manager to take, in a sentence; none if no call was replayed.
+        self.advice: str | None = told["advice"]
         #: Transcripts that could not be read: `file`, `line` and `problem`.
         self.failed: list[dict[str, Any]] = told["failed"]
 
@@ -139,10 +167,10 @@ class Simulation:
         rows = [self._HEAD, *self._cells()]
         widths = [max(len(row[column]) for row in rows) for column in range(len(self._HEAD))]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
-        return "\n".join([self._caption(), *lines])
+        return "\n".join([self._caption(), *lines, *([self.advice] if self.advice else [])])
 
     def _repr_html_(self) -> str:
-        return table(self._HEAD, self._cells(), self._caption())
+        return table(self._HEAD, self._cells(), self._caption()) + (f"<p>{escape(self.advice)}</p>" if self.advice else "")
 
 
 def kept(row: dict[str, Any]) -> float:
@@ -153,19 +181,32 @@ def kept(row: dict[str, Any]) -> float:
 
 def simulate(
     paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-    managers: Sequence[object] | Mapping[str, object] = ("passthrough", "sliding_window(20)", "auto(32k)"),
+    managers: Sequence[object] | Mapping[str, object] | str = (),
     *,
     model: str | None = None,
+    budgets: Sequence[int] = (),
+    lost: bool = False,
 ) -> Simulation:
     """Replays recorded conversations call by call under each manager, offline: what it would have sent, cost and lost.
 
-    `paths` are transcripts of any known format, requests, or folders of them.
+    `paths` are transcripts of any known format, requests, or folders of them. Without `managers` the usual field competes, as on
+    the command line. A `B` in a manager stands for each of the `budgets`, which are tokens: `simulate("logs", ["auto(B)"],
+    budgets=[8_000, 16_000])`. With `lost` each conversation lists the values that a manager would have lost.
+
+    >>> from scrollback import simulate
+    >>> import json, pathlib
+    >>> talk = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]
+    >>> _ = pathlib.Path("talk.json").write_text(json.dumps(talk))
+    >>> table = simulate("talk.json", ["passthrough", "sliding_window(B)"], budgets=[2, 4])
+    >>> [row["manager"] for row in table]
+    ['passthrough', 'sliding_window(2)', 'sliding_window(4)']
     """
     listed = paths_of(paths)
     if isinstance(managers, (str, Mapping)):
         managers = [managers]
     texts = [manager_text(manager) for manager in managers]
-    if not listed or not texts:
-        raise ArgumentError("simulate needs at least one path and one manager", "bad_argument")
+    if not listed:
+        raise ArgumentError("simulate needs at least one path", "bad_argument")
     _, model = options_of(None, model)
-    return Simulation(json.loads(_core.simulate(listed, texts, model)))
+    tokens = [whole(budget, "a budget", 1) for budget in budgets]
+    return Simulation(json.loads(_core.simulate(listed, texts, model, tokens, bool(lost))))

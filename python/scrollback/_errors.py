@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 __all__ = [
+    "AccessError",
     "ArgumentError",
     "ClosedError",
     "ConflictError",
@@ -31,6 +32,8 @@ class ScrollbackError(Exception):
 
     code: str
     path: str
+    #: What a provider answered, where `wrap` could not record it.
+    reply: object = None
 
     def __init__(self, message: str, code: str = "error", path: str = "") -> None:
         super().__init__(message)
@@ -54,11 +57,12 @@ class MessagesError(ScrollbackError):
 
 
 class ViewError(ScrollbackError):
-    """The view cannot be made: what must stay is larger than the budget, or the model's window is not known."""
+    """The view cannot be made: what must stay is larger than the budget or than the model's window."""
 
 
 class ArgumentError(ScrollbackError, ValueError):
-    """An argument that cannot be meant: an unknown wire, a handle that is none, a path that is not there."""
+    """An argument that cannot be used: of a wrong type, out of its bounds, an unknown wire or status, a text that is no handle, the
+    address of no store. The message says what was expected. It is a `ValueError`, too."""
 
 
 class StoreError(ScrollbackError):
@@ -85,56 +89,70 @@ class RemoteError(StoreError):
     """The server could not be reached, or answered something unexpected."""
 
 
-_KINDS: dict[str, type[ScrollbackError]] = {
-    "manager": ManagerError,
-    "model": ModelError,
-    "messages": MessagesError,
-    "view": ViewError,
-    "store": StoreError,
-    "argument": ArgumentError,
-    "closed": ClosedError,
-    "fork": ForkError,
-}
+class AccessError(StoreError):
+    """The server does not let this key in: it is missing, unknown, revoked or used up, or it may not do this."""
 
+
+#: The class of each code, wherever the store is.
 _CODES: dict[str, type[ScrollbackError]] = {
     "unknown_manager": ManagerError,
     "unknown_option": ManagerError,
     "missing_option": ManagerError,
     "bad_option": ManagerError,
     "bad_syntax": ManagerError,
+    "bad_manager": ManagerError,
+    "bad_managers": ManagerError,
     "unknown_model": ModelError,
     "bad_json": MessagesError,
     "bad_message": MessagesError,
     "bad_input": MessagesError,
+    "invalid_messages": MessagesError,
     "budget_too_small": ViewError,
+    "no_view": ViewError,
+    "summary_failed": ViewError,
     "unknown_wire": ArgumentError,
     "bad_handle": ArgumentError,
     "unknown_status": ArgumentError,
+    "unknown_role": ArgumentError,
     "bad_argument": ArgumentError,
     "bad_request": ArgumentError,
     "bad_range": ArgumentError,
     "bad_url": ArgumentError,
     "bad_query": ArgumentError,
+    "bad_pattern": ArgumentError,
+    "bad_time": ArgumentError,
     "bad_limit": ArgumentError,
     "bad_decision": ArgumentError,
+    "bad_recipient": ArgumentError,
+    "bad_conversation": ArgumentError,
     "not_found": NotFoundError,
     "no_such_handle": NotFoundError,
     "conflict": ConflictError,
     "exists": ConflictError,
     "stale": ConflictError,
+    "closed": ClosedError,
+    "opened_before_fork": ForkError,
+    "unauthorized": AccessError,
+    "forbidden": AccessError,
+    "too_many_requests": AccessError,
+    "quota_exceeded": AccessError,
+}
+
+#: The class of each kind of error of the engine, for codes that have no class.
+_KINDS: dict[str, type[ScrollbackError]] = {
+    "manager": ManagerError,
+    "model": ModelError,
+    "messages": MessagesError,
+    "view": ViewError,
+    "argument": ArgumentError,
 }
 
 
 def made(kind: str, code: str, message: str, path: str) -> ScrollbackError:
     """The exception for an error of the engine."""
-    found = _KINDS.get(kind, StoreError)
-    if found is StoreError:
-        found = _CODES.get(code, StoreError)
-    elif kind == "argument" and code == "not_found":
-        found = NotFoundError
-    return found(message, code, path)
+    return (_CODES.get(code) or _KINDS.get(kind, StoreError))(message, code, path)
 
 
 def of_code(code: str, message: str, path: str) -> ScrollbackError:
     """The exception for a problem that a server reported."""
-    return _CODES.get(code, StoreError)(message, code, path)
+    return made("store", code, message, path)

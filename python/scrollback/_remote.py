@@ -19,6 +19,12 @@ __all__ = ["Remote"]
 
 #: Seconds without a byte from the server after which a call is given up.
 PATIENCE = 120.0
+#: What options of a search are called in the REST API.
+SEARCHED = {"words": "q", "before": "until"}
+#: How the recall tools are asked over HTTP.
+MCP = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2025-06-18"}
+#: How often a list is compared with the record again when other writers come first.
+ATTEMPTS = 16
 #: Places that one page of a record holds.
 PAGE = 500
 #: What a list of conversations says of each, as a store in this process does.
@@ -51,11 +57,11 @@ class Remote:
         self._closed = True
         self._hang_up()
 
-    def ask(self, verb: str, path: str, body: str | None = None) -> Any:
+    def ask(self, verb: str, path: str, body: str | None = None, more: dict[str, str] | None = None) -> Any:
         """One request; what it answers, read. A connection that the server closed meanwhile is opened again."""
         if self._closed:
             raise ClosedError("this store was closed: open it again", "closed")
-        headers = {"content-type": "application/json"}
+        headers = {"content-type": "application/json", **(more or {})}
         if self._key is not None:
             headers["authorization"] = f"Bearer {self._key}"
         data = None if body is None else body.encode()
@@ -63,7 +69,7 @@ class Remote:
         while True:
             connection, fresh = self._connection()
             try:
-                connection.request(verb, f"{self._parts.path.rstrip('/')}/api{path}", data, headers)
+                connection.request(verb, self._parts.path.rstrip("/") + (path if path == "/mcp" else f"/api{path}"), data, headers)
                 answer = connection.getresponse()
                 said = answer.read()
                 break
@@ -109,10 +115,15 @@ class Remote:
             raise ArgumentError("a recipient has 1 to 512 bytes and no control characters", "bad_argument")
         return RemoteChat(self, name)
 
-    def search(self, words: str, recipient: str | None, limit: int) -> list[dict[str, Any]]:
-        asked = {"q": words, "limit": limit} | ({} if recipient is None else {"recipient": recipient})
-        hits: list[dict[str, Any]] = self.ask("GET", f"/search?{urlencode(asked)}")["hits"]
+    def search(self, wanted: dict[str, str], limit: int, **more: str) -> list[dict[str, Any]]:
+        asked = {SEARCHED.get(name, name): value for name, value in wanted.items()}
+        hits: list[dict[str, Any]] = self.ask("GET", f"/search?{urlencode({**asked, **more, 'limit': limit})}")["hits"]
         return hits
+
+    def erase(self, recipient: str, reason: str) -> dict[str, Any]:
+        asked = json.dumps({"all": True, "reason": reason})
+        told: dict[str, Any] = self.ask("POST", f"/recipients/{quote(recipient, safe='')}/erase", asked)
+        return told
 
     def read(self, handle: str) -> dict[str, Any]:
         tail, first, last = parsed(handle)
@@ -195,10 +206,16 @@ class RemoteChat:
         return told["first"], told["last"]
 
     def follow(self, messages: str, wire: str | None) -> tuple[list[int], int, bool]:
-        told = self._append(messages, wire, follow=True)
+        for attempt in range(ATTEMPTS):
+            try:
+                told = self._append(messages, wire, follow=True)
+                break
+            except ConflictError:
+                if attempt == ATTEMPTS - 1:
+                    raise
         return told["positions"], told["appended"], told["branched"]
 
-    def _view(self, manager: str, wire: str | None, model: str | None, **more: Any) -> Any:
+    def _view(self, manager: str, wire: str | None, model: str | None, request: str | None, **more: Any) -> Any:
         try:
             managers: Any = json.loads(manager)
         except ValueError:
@@ -210,20 +227,27 @@ class RemoteChat:
             asked["wire"] = wire
         if model is not None:
             asked["model"] = model
+        if request is not None:
+            asked["request"] = json.loads(request)
         return self._remote.ask("POST", f"/conversations/{self._needed()}/views", json.dumps(asked))
 
-    def send(self, manager: str, wire: str | None, model: str | None) -> Sent:
-        told = self._view(manager, wire, model, record=True)
-        body = told["body"]
+    def send(self, manager: str, wire: str | None, model: str | None, request: str | None) -> Sent:
+        named: str | None = None
         if model is not None:
-            body = {"model": model.split(":", 1)[-1], **body}
+            # As a store in this process does: the wire is the one that the model's provider speaks.
+            named, wire = _core.request_for(model, wire)
+        told = self._view(manager, wire, model, request, record=True)
+        if wire is None and told["wire"] == "scrollback":
+            # Messages of our own form are for no provider: the usual one is meant.
+            told = self._view(manager, "openai-chat", model, request, record=True)
+        body = told["body"] if named is None else {"model": named, **told["body"]}
         entries = (told["counts"]["original"], told["counts"]["curated"])
         tokens = told["tokens"]
         sent = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
         return sent, told["wire"], told["upto"], entries, tokens["curated"], tokens["method"] == "exact", told
 
-    def explain(self, manager: str, wire: str | None, model: str | None, upto: int) -> dict[str, Any]:
-        told: dict[str, Any] = self._view(manager, wire, model, upto=upto)
+    def explain(self, manager: str, wire: str | None, model: str | None, request: str | None, upto: int) -> dict[str, Any]:
+        told: dict[str, Any] = self._view(manager, wire, model, request, upto=upto)
         return told
 
     def facts(self) -> tuple[str | None, int, int]:
@@ -234,13 +258,22 @@ class RemoteChat:
         id = self._id()
         return [] if id is None else entries_of(self._remote, id, first, last)
 
-    def search(self, words: str, limit: int) -> list[dict[str, Any]]:
+    def search(self, wanted: dict[str, str], limit: int) -> list[dict[str, Any]]:
         id = self._id()
         if id is None:
             return []
-        asked = urlencode({"q": words, "conversation": id, "limit": limit})
-        hits: list[dict[str, Any]] = self._remote.ask("GET", f"/search?{asked}")["hits"]
-        return hits
+        # One conversation is what is searched unless more is said.
+        wanted = {name: value for name, value in wanted.items() if (name, value) != ("scope", "conversation")}
+        return self._remote.search(wanted, limit, conversation=id)
+
+    def recall(self, tool: str, arguments: str) -> tuple[str, bool]:
+        given = {"name": tool.removeprefix("recall_"), "arguments": json.loads(arguments)}
+        asked = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": given})
+        told = self._remote.ask("POST", "/mcp", asked, {**MCP, "x-scrollback-session": self._id() or "none"})
+        if "result" not in told:
+            raise ArgumentError(str((told.get("error") or {}).get("message")), "bad_argument")
+        result = told["result"]
+        return "\n".join(part.get("text") or "" for part in result["content"]), bool(result.get("isError"))
 
     def erase(self, positions: tuple[int, int] | None, reason: str) -> tuple[int, int, int]:
         id = self._id()

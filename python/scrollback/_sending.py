@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from ._errors import ScrollbackError
+from ._errors import ArgumentError, ScrollbackError
 
-__all__ = ["model_name", "sent_to"]
+if TYPE_CHECKING:
+    from ._store import Conversation, Store
+
+__all__ = ["chat_of", "model_name", "sent_to", "store_of", "too_large"]
 
 T = TypeVar("T")
 
@@ -40,3 +43,46 @@ def model_name(model: Any) -> str | None:
         if isinstance(found, str) and found:
             return found
     return None
+
+
+#: How providers say that a request does not fit, as in crates/agent/src/provider/error.rs.
+TOO_LARGE = (
+    "context_length_exceeded",
+    "request_too_large",
+    "prompt is too long",
+    "maximum context length",
+    "exceeds the context window",
+    "exceed context limit",
+    "context window exceeded",
+    "too many tokens",
+    "input is too long",
+    "exceeds the maximum number of tokens",
+    "reduce the length of the messages",
+)
+
+
+def too_large(error: Exception) -> bool:
+    """Whether a provider refused a request because it does not fit into the model's window."""
+    text = str(error).lower()
+    return getattr(error, "status_code", None) in (400, 413, 422) and any(sign in text for sign in TOO_LARGE)
+
+
+def chat_of(conversation: Any) -> Conversation:
+    """A conversation, given as it is or as its async twin."""
+    from ._store import Conversation
+
+    found = getattr(conversation, "sync", conversation)
+    if not isinstance(found, Conversation):
+        message = f'a conversation is what store.conversation("anna") gives, not {type(conversation).__name__}'
+        raise ArgumentError(message, "bad_argument")
+    return found
+
+
+def store_of(store: Any) -> Store:
+    """A store, given as it is or as its async twin."""
+    from ._store import Store
+
+    found = getattr(store, "sync", store)
+    if not isinstance(found, Store):
+        raise ArgumentError(f'a store is what Store("scrollback.db") gives, not {type(store).__name__}', "bad_argument")
+    return found

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ._backend import Backend, Chat, Embedded, manager_text, options_of, url_of
-from ._check import MOST_HITS, end_of, position, positions_of, text, whole
+from ._check import MOST_HITS, MOST_LISTED, end_of, moment, position, positions_of, text, whole
 from ._errors import ArgumentError, NotFoundError
 from ._sending import sent_to
 from ._text import Messages, text_of
-from ._types import Entry, Erased, Followed, Hit, Status, handle_of, parsed
+from ._types import Certificate, Entry, Erased, Followed, Hit, Status, handle_of, parsed
 from ._view import View
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from .adapters.langchain import ScrollbackMiddleware
     from .adapters.openai_agents import ScrollbackSession
     from .adapters.pydantic_ai import ScrollbackCapability
 
-__all__ = ["Conversation", "Store"]
+__all__ = ["Conversation", "Store", "check_place"]
 
 T = TypeVar("T")
 
@@ -95,10 +97,18 @@ class Conversation:
         return sent
 
     def view(
-        self, manager: object = "auto(32k)", *, wire: str | None = None, model: str | None = None
+        self,
+        manager: object = "auto(32k)",
+        *,
+        wire: str | None = None,
+        model: str | None = None,
+        request: Mapping[str, Any] | None = None,
     ) -> View:
         """What the next call is sent: the record through a manager. What the manager decides is recorded, so that the next view
         begins as this one did and the provider's cache is read.
+
+        `request` is what the request holds beside the conversation: its `tools`, its instructions, the limit of the reply. They are
+        counted, so that the budget leaves room for them.
 
         >>> from scrollback import Store
         >>> chat = Store(":memory:").conversation("anna")
@@ -108,19 +118,65 @@ class Conversation:
         """
         named = manager_text(manager)
         wire, model = options_of(wire, model)
-        body, spoken, upto, entries, tokens, exact, told = self._chat.send(named, wire, model)
+        beside = None if not request else text_of(request)
+        body, spoken, upto, entries, tokens, exact, told = self._chat.send(named, wire, model, beside)
 
         def explain() -> dict[str, Any]:
-            return told if told is not None else self._chat.explain(named, spoken, model, upto)
+            return told if told is not None else self._chat.explain(named, spoken, model, beside, upto)
 
         return View(
             body, manager=named, wire=spoken, upto=upto, entries=entries, tokens=tokens, exact=exact, explain=explain
         )
 
-    def search(self, words: str, *, limit: int = 20) -> list[Hit]:
-        """Entries of this conversation that have all the words, best first. `"phrases"`, `prefix*` and `-without` work."""
-        words, limit = text(words, "what to search for", '"order"'), whole(limit, "limit", 1, MOST_HITS)
-        return [Hit.of(one) for one in self._chat.search(words, limit)]
+    def search(
+        self,
+        words: str,
+        *,
+        limit: int = 20,
+        role: str | None = None,
+        tool: str | None = None,
+        since: datetime | str | None = None,
+        before: datetime | str | None = None,
+        scope: str = "conversation",
+    ) -> list[Hit]:
+        """Entries that have all the words, best first. `"phrases"`, `prefix*` and `-without` work, and `/expressions/`.
+
+        `role` and `tool` say who spoke and which tool was called, `since` and `before` when. `scope` is this `conversation`, its
+        `session`, its `project`, or `all`.
+
+        >>> from scrollback import Store
+        >>> chat = Store(":memory:").conversation("anna")
+        >>> _ = chat.append([{"role": "user", "content": "Where is order 17?"}, {"role": "assistant", "content": "Order 17 is on its way."}])
+        >>> [hit.snippet for hit in chat.search("order", role="assistant")]
+        ['«Order» 17 is on its way.']
+        """
+        wanted = wanted_of(words, role=role, tool=tool, since=since, before=before)
+        wanted["scope"] = text(scope, "a scope", '"session"')
+        return [Hit.of(one) for one in self._chat.search(wanted, whole(limit, "limit", 1, MOST_HITS))]
+
+    def recall(self, tool: str, **arguments: Any) -> str:
+        """What a recall tool answers a model that is in this conversation: `search`, `read`, `around` or `outline`, with the arguments
+        that `recall_tools` describes. Text with handles; a mistake in the arguments is answered with a sentence, too.
+
+        >>> from scrollback import Store
+        >>> chat = Store(":memory:").conversation("anna")
+        >>> _ = chat.append({"role": "user", "content": "Where is my order?"})
+        >>> "Where is my order?" in chat.recall("outline")
+        True
+        """
+        named = text(tool, "the name of a tool", '"search"')
+        return self._chat.recall(named, text_of(arguments))[0]
+
+    def around(self, handle: str, before: int = 5, after: int = 5) -> list[Entry]:
+        """The entries before and after those that a handle of this conversation names, and these."""
+        _, first, last = parsed(handle)
+        if not self._is_here(handle):
+            raise NotFoundError(f"{handle} is of another conversation: Store.around looks there", "not_found")
+        return self.entries(max(first - whole(before, "before"), 0), last + whole(after, "after", 0, END - last))
+
+    def _is_here(self, handle: str) -> bool:
+        id = self.id
+        return id is not None and id.lower().endswith(parsed(handle)[0])
 
     def read(self, handle: str) -> Entry:
         """What stands at a handle of this conversation, such as `sb:k7q2m9x4td#4`."""
@@ -197,6 +253,31 @@ class Conversation:
         raise TypeError("a conversation cannot be pickled or copied: give the worker the URL of its store and the recipient")
 
 
+def wanted_of(words: str, *, since: datetime | str | None, before: datetime | str | None, **named: str | None) -> dict[str, str]:
+    """What a search is for, without what was not said."""
+    wanted = {"words": text(words, "what to search for", '"order"')}
+    wanted |= {name: text(value, f"the {name}", '"anna"') for name, value in named.items() if value is not None}
+    wanted |= {name: moment(value, name) for name, value in (("since", since), ("before", before)) if value is not None}
+    return wanted
+
+
+def is_remote(url: str) -> bool:
+    """Whether a store is behind a server."""
+    return url.startswith(("http://", "https://"))
+
+
+def check_place(where: str | os.PathLike[str], key: str | None, tenant: str | None) -> str:
+    """The URL of a store, if its key and tenant fit to it."""
+    url = url_of(where)
+    if key is not None and not is_remote(url):
+        raise ArgumentError("only a server takes a key: give the store's address, as in http://127.0.0.1:7275", "bad_argument")
+    if tenant is not None and is_remote(url):
+        raise ArgumentError("at a server the key says which tenant: give no tenant", "bad_argument")
+    if tenant is not None:
+        text(tenant, "a tenant", '"shop"')
+    return url
+
+
 class Store:
     """Where conversations are kept: a file, a PostgreSQL database, or a server.
 
@@ -211,31 +292,47 @@ class Store:
     def __init__(
         self, where: str | os.PathLike[str] = "scrollback.db", *, key: str | None = None, tenant: str | None = None
     ) -> None:
-        url = url_of(where)
-        remote = url.startswith(("http://", "https://"))
-        if key is not None and not remote:
-            raise ArgumentError("only a server takes a key: give the store's address, as in http://127.0.0.1:7275", "bad_argument")
-        if tenant is not None and remote:
-            raise ArgumentError("at a server the key says which tenant: give no tenant", "bad_argument")
+        url = check_place(where, key, tenant)
         self._backend: Backend
-        if remote:
+        if is_remote(url):
             from ._remote import Remote
 
             self._backend = Remote(url, key)
         else:
-            self._backend = Embedded(url, None if tenant is None else text(tenant, "a tenant", '"shop"'))
+            self._backend = Embedded(url, tenant)
 
     def conversation(self, recipient: str) -> Conversation:
         """The conversation with a person or channel. One that does not exist yet begins with its first append."""
         recipient = text(recipient, "a recipient", '"anna"')
         return Conversation(self._backend.conversation(recipient), recipient)
 
-    def search(self, words: str, *, recipient: str | None = None, limit: int = 20) -> list[Hit]:
-        """Entries that have all the words, best first."""
-        words, limit = text(words, "what to search for", '"order"'), whole(limit, "limit", 1, MOST_HITS)
-        if recipient is not None:
-            recipient = text(recipient, "a recipient", '"anna"')
-        return [Hit.of(one) for one in self._backend.search(words, recipient, limit)]
+    def search(
+        self,
+        words: str,
+        *,
+        recipient: str | None = None,
+        limit: int = 20,
+        role: str | None = None,
+        tool: str | None = None,
+        since: datetime | str | None = None,
+        before: datetime | str | None = None,
+    ) -> list[Hit]:
+        """Entries of all conversations, or of those with one recipient, that have all the words: `Conversation.search`."""
+        wanted = wanted_of(words, recipient=recipient, role=role, tool=tool, since=since, before=before)
+        return [Hit.of(one) for one in self._backend.search(wanted, whole(limit, "limit", 1, MOST_HITS))]
+
+    def erase(self, recipient: str, *, reason: str = "asked for") -> Certificate:
+        """Erases a person, for good: everything that was said with them, in all conversations, forks and sub-agents, and their name.
+        The certificate says what is gone, and what is left where. `Conversation.erase` erases one conversation.
+
+        >>> from scrollback import Store
+        >>> store = Store(":memory:")
+        >>> _ = store.conversation("anna").append({"role": "user", "content": "I am Anna."})
+        >>> store.erase("anna", reason="asked for by Anna").counts["entries"]
+        1
+        """
+        recipient = text(recipient, "a recipient", '"anna"')
+        return Certificate.of(self._backend.erase(recipient, text(reason, "the reason", '"asked for"')))
 
     def read(self, handle: str) -> list[Entry]:
         """What stands at a handle, in any conversation: one entry, or those of a range."""
@@ -243,9 +340,16 @@ class Store:
         told = self._backend.read(handle)
         return [Entry.of(told["conversation"], one) for one in told["entries"]]
 
+    def around(self, handle: str, before: int = 5, after: int = 5) -> list[Entry]:
+        """The entries before and after those that a handle names, in any conversation, and these."""
+        tail, first, last = parsed(handle)
+        first, last = max(first - whole(before, "before"), 0), last + whole(after, "after", 0, END - last)
+        told = self._backend.read(f"sb:{tail}#{first}-{last}")
+        return [Entry.of(told["conversation"], one) for one in told["entries"]]
+
     def list(self, *, limit: int = 50) -> list[dict[str, Any]]:
         """The conversations written last: id, recipient, title, status, updated_at, turns and entries."""
-        return self._backend.list(whole(limit, "limit", 1))
+        return self._backend.list(whole(limit, "limit", 1, MOST_LISTED))
 
     def session(self, recipient: str) -> ScrollbackSession:
         """A session of the OpenAI Agents SDK: `Runner.run(agent, text, session=store.session("anna"))`."""

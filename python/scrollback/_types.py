@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from . import _core
 from ._check import text
 from ._errors import ArgumentError
 
-__all__ = ["Changed", "Dropped", "Entry", "Erased", "Explanation", "Followed", "Hit", "Item", "Status"]
+__all__ = ["Certificate", "Changed", "Dropped", "Entry", "Erased", "Explanation", "Followed", "Hit", "Item", "Status"]
 
 Json = dict[str, Any]
 
@@ -23,19 +24,11 @@ def handle_of(conversation: str, position: int) -> str:
 
 def parsed(handle: str) -> tuple[str, int, int]:
     """The end of the id, and the first and last position that a handle names."""
-    try:
-        tail, places = text(handle, "a handle", '"sb:k7q2m9x4td#412"').strip().lower().split("#")
-        first, _, last = places.partition("-")
-        numbers = int(first), int(last or first)
-        known = tail.startswith("sb:") and len(tail) >= 13 and tail[3:].isalnum() and tail.isascii() and places.isascii()
-        if not known or not 0 <= numbers[0] <= numbers[1] < 2**63:
-            raise ValueError
-    except ArgumentError:
-        raise
-    except ValueError:
-        message = f"{handle!r} is no handle; handles look like sb:k7q2m9x4td#412 (search for the words instead)"
-        raise ArgumentError(message, "bad_handle") from None
-    return tail[3:], *numbers
+    tail, places = _core.handle(text(handle, "a handle", '"sb:k7q2m9x4td#412"'))
+    if places is None:
+        message = f"sb:{tail} names a whole conversation: name a place in it, as in sb:{tail}#0"
+        raise ArgumentError(message, "bad_handle")
+    return tail, *places
 
 
 @dataclass(frozen=True)
@@ -110,6 +103,26 @@ class Erased:
     erased: int
     sent: int
     forks: int
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What was erased of a person, and what is left where. `counts` has a number for each kind: `conversations`, `entries`,
+    `summaries`, `sent`, `runs`, `names` and others. While `pending` is true copies are left in the database's own files; they go
+    by themselves, and erasing again says when."""
+
+    recipient: str
+    pseudonym: str | None
+    at: str
+    pending: bool
+    counts: Mapping[str, int]
+    remains: tuple[Mapping[str, str], ...]
+
+    @staticmethod
+    def of(told: Mapping[str, Any]) -> Certificate:
+        counts = {name: value for name, value in told.items() if isinstance(value, int) and not isinstance(value, bool)}
+        remains = tuple(told.get("remains") or ())
+        return Certificate(told["recipient"], told.get("pseudonym"), told["at"], bool(told["pending"]), counts, remains)
 
 
 @dataclass(frozen=True)

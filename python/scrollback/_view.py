@@ -32,7 +32,8 @@ class View:
         explain: Callable[[], dict[str, Any]],
     ) -> None:
         self._explain = explain
-        #: The request as JSON text, in which everything that no manager changed is spelled as it was recorded.
+        #: The request as JSON text. From a store in this process everything that no manager changed is spelled in it as it was
+        #: recorded; from one behind a server the numbers and escapes of the messages are written anew.
         self.json: str = body
         #: The manager that made it.
         self.manager: str = manager

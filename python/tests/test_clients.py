@@ -13,7 +13,7 @@ import httpx2  # what the client of Anthropic stands on
 import openai
 import pytest
 
-from scrollback import ArgumentError, Store, wrap
+from scrollback import ArgumentError, AsyncStore, ScrollbackError, Store, wrap
 
 
 class Scripted:
@@ -313,3 +313,178 @@ def test_a_model_that_nobody_knows_is_asked_like_any_other() -> None:
     client = wrap(openai_client(server), "anna", store=store)
     client.chat.completions.create(model="ft:of-our-own", messages=HI)
     assert server.asked[0]["messages"] == HI and len(texts(store)) == 2
+
+
+# Raw responses, which a program reads itself; requests that are too large; what a reply may hold.
+
+
+def async_openai(server: Scripted) -> openai.AsyncOpenAI:
+    return openai.AsyncOpenAI(api_key="x", http_client=httpx.AsyncClient(transport=httpx.MockTransport(server)))
+
+
+def async_anthropic(server: Scripted) -> anthropic.AsyncAnthropic:
+    server.web = httpx2
+    return anthropic.AsyncAnthropic(api_key="x", http_client=httpx2.AsyncClient(transport=httpx2.MockTransport(server)))
+
+
+READERS = ("parse", "json", "text", "iter_lines", "iter_bytes")
+
+
+@pytest.mark.parametrize("how", READERS)
+async def test_streaming_responses_are_recorded_however_their_body_is_read(how: str) -> None:
+    store = Store(":memory:")
+    for name, reply in (("plain", completion), ("stream", lambda _: chat_events(1))):
+        streams = name == "stream"
+        if streams and how in ("json", "text"):
+            continue
+        client = wrap(openai_client(Scripted(reply)), f"sync {name}", store=store)
+        with client.chat.completions.with_streaming_response.create(model="gpt-4o", messages=HI, stream=streams) as response:
+            assert response.status_code == 200
+            got: Any = getattr(response, how)()
+            _ = list(got) if how.startswith("iter") or streams else got
+        other = wrap(async_openai(Scripted(reply)), f"async {name}", store=store)
+        async with other.chat.completions.with_streaming_response.create(model="gpt-4o", messages=HI, stream=streams) as awaited:
+            got = getattr(awaited, how)()
+            if how.startswith("iter"):
+                _ = [piece async for piece in got]
+            elif streams:
+                _ = [piece async for piece in await got]
+            else:
+                await got
+        said = "answer" if streams else "answer 1"
+        for kind in ("sync", "async"):
+            assert texts(store, f"{kind} {name}") == [("user", "hi"), ("assistant", said)], kind
+
+
+async def test_raw_responses_of_every_client_are_recorded_once() -> None:
+    store = Store(":memory:")
+    raw = wrap(openai_client(Scripted(lambda _: chat_events(1))), "openai", store=store)
+    got = raw.chat.completions.with_raw_response.create(model="gpt-4o", messages=HI, stream=True)
+    assert len(list(got.parse())) == 3 and got.headers["content-type"] == "text/event-stream"
+    assert texts(store, "openai") == [("user", "hi"), ("assistant", "answer")]
+    awaited = wrap(async_openai(Scripted(completion)), "openai async", store=store)
+    answer = await awaited.chat.completions.with_raw_response.create(model="gpt-4o", messages=HI)
+    assert answer.parse().choices[0].message.content == "answer 1"
+    assert texts(store, "openai async") == [("user", "hi"), ("assistant", "answer 1")]
+    claude = wrap(async_anthropic(Scripted(message)), "anthropic async", store=store)
+    reply: Any = await claude.messages.with_raw_response.create(model="claude-sonnet-4-5", max_tokens=9, messages=HI)
+    parsed = reply.parse()
+    parsed = await parsed if asyncio.iscoroutine(parsed) else parsed
+    assert parsed.content[0].text == "answer 1"
+    assert texts(store, "anthropic async") == [("user", "hi"), ("assistant", "answer 1")]
+
+
+def test_refusals_citations_and_old_function_calls_of_streams_are_recorded() -> None:
+    def chunks(*deltas: dict[str, Any], end: str = "stop") -> str:
+        told = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
+        told.append({"index": 0, "delta": {}, "finish_reason": end})
+        usage = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
+        whole = [{"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [one]} for one in told]
+        whole.append({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [], "usage": usage})
+        return "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in whole) + "data: [DONE]\n\n"
+
+    def said(name: str, events: str) -> dict[str, Any]:
+        client = wrap(openai_client(Scripted(lambda _: events)), name, store=store)
+        for _ in client.chat.completions.create(model="gpt-4o", messages=HI, stream=True):
+            pass
+        found = store.conversation(name).entries()[-1].message
+        assert found is not None
+        return found
+
+    store = Store(":memory:")
+    refused = said("refusal", chunks({"role": "assistant", "refusal": "I "}, {"refusal": "will not"}))
+    assert refused["refusal"] == "I will not"
+    call = ({"function_call": {"name": "look", "arguments": '{"a"'}}, {"function_call": {"arguments": ": 1}"}})
+    assert said("function", chunks(*call, end="function_call"))["function_call"] == {"name": "look", "arguments": '{"a": 1}'}
+
+    citation = {
+        "type": "char_location", "cited_text": "blue", "document_index": 0, "document_title": "sky",
+        "start_char_index": 0, "end_char_index": 4, "file_id": None,
+    }  # fmt: skip
+    events: list[dict[str, Any]] = [
+        {"type": "message_start", "message": {**message(1), "content": [], "stop_reason": None}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "", "citations": []}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "blue"}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "citations_delta", "citation": citation}},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": None}, "usage": {"output_tokens": 5}},
+        {"type": "message_stop"},
+    ]
+    server = Scripted(lambda _: "".join(f"event: {one['type']}\ndata: {json.dumps(one)}\n\n" for one in events))
+    client = wrap(anthropic_client(server), "claude", store=store)
+    for _ in client.messages.create(model="claude-sonnet-4-5", max_tokens=9, messages=HI, stream=True):
+        pass
+    found = store.conversation("claude").entries()[-1].message
+    assert found is not None and found["content"] == [{"type": "text", "text": "blue", "citations": [citation]}]
+
+
+def test_tools_and_instructions_take_their_part_of_the_budget() -> None:
+    store = Store(":memory:")
+    tool = {"type": "function", "function": {"name": "look", "description": "word " * 1000, "parameters": {"type": "object"}}}
+    long = [{"role": "user" if number % 2 == 0 else "assistant", "content": "word " * 100} for number in range(21)]
+    sent: dict[str, int] = {}
+    for name, more in (("alone", {}), ("with tools", {"tools": [tool]})):
+        server = Scripted(completion)
+        client: Any = wrap(openai_client(server), name, store=store, manager="token_budget(2000)")
+        client.chat.completions.create(model="gpt-4o", messages=long, **more)
+        sent[name] = len(server.asked[0]["messages"])
+    assert sent["with tools"] < sent["alone"] < 21
+    server = Scripted(message, httpx2)
+    claude = wrap(anthropic_client(server), "instructed", store=store, manager="token_budget(2000)")
+    claude.messages.create(model="claude-sonnet-4-5", max_tokens=9, system="word " * 1000, messages=long)  # type: ignore[arg-type]
+    assert len(server.asked[0]["messages"]) < sent["alone"]
+
+
+@pytest.mark.parametrize("awaits", [False, True])
+async def test_a_request_that_is_too_large_is_tried_once_more_with_half(awaits: bool) -> None:
+    refusal = {"error": {"message": "This model's maximum context length is 100 tokens", "code": "context_length_exceeded"}}
+
+    class Small(Scripted):
+        def __call__(self, request: Any) -> Any:
+            answer = super().__call__(request)
+            return self.web.Response(400, json=refusal) if len(self.asked[-1]["messages"]) > 12 else answer
+
+    store, server = Store(":memory:"), Small(completion)
+    long: list[Any] = [{"role": "user" if number % 2 == 0 else "assistant", "content": "word " * 20} for number in range(21)]
+    if awaits:
+        reply = await wrap(async_openai(server), "anna", store=store).chat.completions.create(model="gpt-4o", messages=long)
+    else:
+        reply = wrap(openai_client(server), "anna", store=store).chat.completions.create(model="gpt-4o", messages=long)
+    assert reply.choices[0].message.content == "answer 2"
+    assert [len(one["messages"]) for one in server.asked][0] == 21 and len(server.asked) == 2
+    assert len(texts(store)) == 22, "the record has everything"
+
+    class Never(Scripted):
+        def __call__(self, request: Any) -> Any:
+            return self.web.Response(400, json=refusal)
+
+    never = Never(completion)
+    with pytest.raises(openai.BadRequestError, match="maximum context length"):
+        wrap(openai_client(never), "bert", store=store).chat.completions.create(model="gpt-4o", messages=HI)
+
+
+def test_a_reply_that_cannot_be_recorded_is_not_lost() -> None:
+    store = Store(":memory:")
+
+    def reply(number: int) -> dict[str, Any]:
+        store.close()
+        return completion(number)
+
+    client = wrap(openai_client(Scripted(reply)), "anna", store=store)
+    with pytest.raises(ScrollbackError) as refused:
+        client.chat.completions.create(model="gpt-4o", messages=HI)
+    assert refused.value.code == "closed"
+    answer: Any = refused.value.reply
+    assert answer.choices[0].message.content == "answer 1"
+
+
+async def test_async_stores_and_conversations_are_taken_as_well() -> None:
+    async with AsyncStore(":memory:") as store:
+        client = wrap(async_openai(Scripted(completion)), await store.conversation("anna"))
+        await client.chat.completions.create(model="gpt-4o", messages=HI)
+        wrap(async_openai(Scripted(completion)), "bert", store=store)
+        assert len(texts(store.sync)) == 2
+    with pytest.raises(ArgumentError, match="conversation"):
+        wrap(openai_client(Scripted(completion)), 7)  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="store"):
+        wrap(openai_client(Scripted(completion)), "anna", store="scrollback.db")  # type: ignore[arg-type]

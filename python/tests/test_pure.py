@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import os
 import pickle
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ from typing import Any
 import pytest
 
 import scrollback
-from scrollback import ManagerError, MessagesError, ModelError, ScrollbackError, Store, curate, simulate
+from scrollback import ArgumentError, ManagerError, MessagesError, ModelError, ScrollbackError, Store, curate, simulate
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -130,3 +132,38 @@ def test_simulation_is_a_table() -> None:
     assert "sliding_window(4)" in str(told) and "<table>" in told._repr_html_()
     with pytest.raises(ScrollbackError, match="nowhere"):
         simulate("nowhere", ["passthrough"])
+
+
+def test_simulation_gives_a_data_frame_and_a_plot(tmp_path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("agg")
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    for number in range(2):
+        (folder / f"{number}.json").write_text(json.dumps(talk(12)))
+    table = simulate(folder, ["passthrough", "sliding_window(B)"], budgets=[2, 4], lost=True, model="gpt-4o")
+    assert [row["manager"] for row in table] == ["passthrough", "sliding_window(2)", "sliding_window(4)"]
+    assert [one["file"] for one in table.transcripts] == [str(folder / "0.json"), str(folder / "1.json")]
+    assert all(len(one["managers"]) == 3 and "lost" in one["managers"][1] for one in table.transcripts)
+    frame = table.to_pandas()
+    assert list(frame["manager"]) == [row["manager"] for row in table]
+    assert list(frame["input_tokens"]) == [row["input_tokens"] for row in table] and "at_cut_answer_grounding" in frame
+    axes = table.plot()
+    assert [text.get_text() for text in axes.texts] == [row["manager"] for row in table]
+    assert axes.get_xlabel().startswith("cost")
+    assert table.advice and table.advice in str(table) and "<table>" in table._repr_html_()
+    usual = simulate(folder, model="gpt-4o")
+    assert {"passthrough", "fit", "sliding_window(20)"} <= {row["manager"] for row in usual}
+
+
+def test_names_that_are_no_utf8_are_refused_for_stores_and_read_as_transcripts(tmp_path: Path) -> None:
+    named = os.fsencode(tmp_path) + b"/bad\xff.json"
+    with open(named, "w") as file:
+        file.write(json.dumps(talk(4)))
+    with pytest.raises(ArgumentError) as refused:
+        Store(os.fsdecode(named))
+    assert refused.value.code == "bad_text"
+    assert simulate(os.fsdecode(named), ["passthrough"]).conversations == 1
+    with pytest.raises(ArgumentError):
+        Store(":memory:").list(limit=10**9)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timedelta, timezone
 
 import pytest
 
@@ -13,6 +14,7 @@ from scrollback import (
     Memory,
     MessagesError,
     NotFoundError,
+    ScrollbackError,
     Store,
     View,
     ViewError,
@@ -203,3 +205,108 @@ async def test_the_async_twins_do_the_same(store: Store, name: str) -> None:
     assert (await chat.erase()).erased == 6 and (await chat.status()).status == "active"
     async with AsyncStore(":memory:") as own:
         assert await (await own.conversation("anna")).length() == 0
+
+
+def test_search_takes_the_options_of_recall(store: Store, name: str) -> None:
+    chat = store.conversation(name)
+    call = {"id": "c1", "type": "function", "function": {"name": "track", "arguments": '{"order": "A-7"}'}}
+    handles = chat.append(
+        [
+            {"role": "user", "content": "Where is zebra order A-7?"},
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c1", "content": "zebra in transit"},
+            {"role": "assistant", "content": "The zebra is on its way."},
+        ]
+    )
+    assert [hit.handle for hit in chat.search("zebra", role="assistant")] == [handles[3]]
+    assert [hit.handle for hit in chat.search("zebra", tool="track")] == [handles[2]]
+    assert chat.search("zebra", since=datetime.now(timezone.utc) + timedelta(hours=1)) == []
+    assert chat.search("zebra", before="2020-01-01T00:00:00Z") == []
+    assert len(chat.search("zebra", since="2020-01-01T00:00:00Z")) == 3
+    assert {hit.handle for hit in store.search("zebra", recipient=name, role="tool")} == {handles[2]}
+    assert [entry.position for entry in chat.around(handles[1], before=1, after=1)] == [0, 1, 2]
+    assert [entry.position for entry in store.around(handles[3], before=2, after=9)] == [1, 2, 3]
+    assert [entry.position for entry in store.read(f"{handles[1]}-2")] == [1, 2]
+    for bad in ({"role": "robot"}, {"since": "yesterday"}, {"before": 7}, {"since": datetime(2026, 1, 1)}):
+        with pytest.raises(ArgumentError):
+            chat.search("zebra", **bad)  # type: ignore[arg-type]
+
+
+def test_the_recall_tools_answer_a_model_that_is_in_a_conversation(store: Store, name: str) -> None:
+    chat = store.conversation(name)
+    handles = chat.append([{"role": "user", "content": "The tulip is 42 cm high."}, {"role": "assistant", "content": "Noted."}])
+    assert "tulip" in chat.recall("outline")
+    assert handles[0] in chat.recall("recall_search", query="tulip", scope="conversation")
+    assert "42 cm" in chat.recall("read", handle=handles[0])
+    assert "Noted." in chat.recall("around", handle=handles[0])
+    assert "no such handle" in chat.recall("read", handle="nonsense")
+    with pytest.raises(ArgumentError):
+        chat.recall("forget")
+
+
+def test_a_person_is_erased_from_all_their_conversations(store: Store, name: str) -> None:
+    chat, other = store.conversation(name), store.conversation(f"{name} other")
+    chat.append([{"role": "user", "content": "My parrot is Kiki."}, {"role": "assistant", "content": "Hello Kiki."}])
+    chat.follow([{"role": "user", "content": "My parrot is Koko."}])
+    other.append({"role": "user", "content": "My parrot is Lola."})
+    certificate = store.erase(name, reason="asked for by them")
+    assert certificate.counts["conversations"] >= 1 and certificate.counts["entries"] >= 3
+    assert certificate.pseudonym and certificate.pseudonym != name
+    assert certificate.remains and all(set(one) == {"what", "place", "until"} for one in certificate.remains)
+    assert [hit for hit in store.search("parrot") if hit.recipient == name] == []
+    assert len(store.conversation(f"{name} other")) == 1
+    with pytest.raises(NotFoundError):
+        store.erase(f"{name} nobody")
+
+
+def test_the_wire_is_that_of_the_models_provider_wherever_the_store_is(store: Store, name: str) -> None:
+    chat = store.conversation(name)
+    chat.append({"role": "user", "content": "hello"})
+    for model, wire, named in (
+        ("claude-sonnet-4-5", "anthropic", "claude-sonnet-4-5"),
+        ("openai:gpt-4o", "openai-chat", "gpt-4o"),
+        ("openai:ft:gpt-4o:acme", "openai-chat", "ft:gpt-4o:acme"),
+    ):
+        view = chat.view("passthrough", model=model)
+        assert (view.wire, view.request["model"]) == (wire, named)
+    assert chat.view("passthrough").wire == "openai-chat"
+
+
+def test_errors_are_the_same_wherever_the_store_is(store: Store, name: str) -> None:
+    chat = store.conversation(name)
+    chat.append({"role": "user", "content": "hello " * 50})
+    seen = {}
+    for what, call in {
+        "manager": lambda: chat.view("slidin_window(3)"),
+        "option": lambda: chat.view("sliding_window(0)"),
+        "model": lambda: chat.view("fit", model="gpt-5000-nobody"),
+        "fit without a model": lambda: chat.view("fit"),
+        "budget": lambda: chat.view("token_budget(3)"),
+        "status": lambda: chat.set_status("sleepy"),
+        "range": lambda: chat.erase(70, 90),
+        "pin": lambda: chat.pin([99]),
+        "handle": lambda: store.read("sb:zzzzzzzzzz#4"),
+        "message": lambda: chat.append([{"role": "robot", "content": "hi"}]),
+    }.items():
+        try:
+            call()
+            seen[what] = ("nothing", "")
+        except ScrollbackError as refused:
+            seen[what] = (type(refused).__name__, refused.code)
+    wanted = {
+        "manager": "ManagerError",
+        "option": "ManagerError",
+        "model": "ModelError",
+        "budget": "ViewError",
+        "status": "ArgumentError",
+        "pin": "ArgumentError",
+        "handle": "NotFoundError",
+        "message": "MessagesError",
+    }
+    assert {what: kind for what, (kind, _) in seen.items() if what in wanted} == wanted, seen
+    KINDS.setdefault("first", seen)
+    assert seen == KINDS["first"], "the same as in a file"
+
+
+#: What each place answered, to compare them.
+KINDS: dict[str, dict[str, tuple[str, str]]] = {}

@@ -36,7 +36,8 @@ pub enum Summaries {
 #[derive(Clone, Debug, Default)]
 pub struct Tools {
     names: Vec<String>,
-    definitions: Vec<Definition>,
+    /// Shared, because every call has a context of its own and definitions are long.
+    definitions: Arc<[Definition]>,
     /// The format of the definitions.
     wire: Option<Wire>,
     counted: [OnceLock<usize>; Tokenizer::ALL.len()],
@@ -70,16 +71,22 @@ impl Tools {
     /// The tools of a request.
     pub(crate) fn found(wire: Wire, definitions: Vec<Definition>) -> Self {
         let names = definitions.iter().filter_map(|definition| definition.name.clone()).collect();
-        Tools { names, definitions, wire: Some(wire), ..Tools::default() }
+        Tools { names, definitions: definitions.into(), wire: Some(wire), ..Tools::default() }
+    }
+
+    /// The same with more names: tools that are defined inside another definition.
+    pub(crate) fn with_names(mut self, names: Vec<String>) -> Self {
+        self.names.extend(names);
+        self
     }
 
     /// Only those of the tools that have one of these names, and those that have none.
     #[must_use]
     pub fn only(self, names: Vec<String>) -> Self {
-        let wanted = |definition: &Definition| {
+        let wanted = |definition: &&Definition| {
             definition.name.as_ref().is_none_or(|name| names.iter().any(|wanted| wanted == name))
         };
-        let definitions = self.definitions.into_iter().filter(wanted).collect();
+        let definitions = self.definitions.iter().filter(wanted).cloned().collect();
         Tools { names, definitions, wire: self.wire, ..Tools::default() }
     }
 
@@ -101,6 +108,29 @@ impl Tools {
     fn tokens(&self, tokenizer: Tokenizer) -> usize {
         let count = || self.definitions.iter().map(|definition| tokenizer.count(&definition.text) + 8).sum();
         self.counted.get(tokenizer.index()).map_or_else(count, |counted| *counted.get_or_init(count))
+    }
+}
+
+/// What a configuration says about what views keep and say for the sake of recall.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecallWishes {
+    /// Whether models can read handles; where nothing is said, the tools on offer tell.
+    pub available: Option<bool>,
+    /// Whether a cut leaves a line that says what was left out.
+    pub notice: Option<bool>,
+    /// Whether obligations survive every manager.
+    pub obligations: Option<bool>,
+}
+
+impl RecallWishes {
+    /// These, and the others where these say nothing.
+    #[must_use]
+    pub fn over(self, others: RecallWishes) -> Self {
+        RecallWishes {
+            available: self.available.or(others.available),
+            notice: self.notice.or(others.notice),
+            obligations: self.obligations.or(others.obligations),
+        }
     }
 }
 
@@ -129,10 +159,23 @@ pub struct CurationContext {
     pub summaries: Summaries,
     /// Tokens the request allows the reply, where it says so: `fit` leaves that much of the window free.
     pub output: Option<u64>,
+    /// Tokens of instructions that the caller sends with the request and that are not in the record.
+    pub instructions: usize,
     /// The wire the view will be sent on, where it is known: budgets leave room for what some wires put in front.
     pub wire: Option<Wire>,
     /// The conversation whose handles stand in placeholders; none where the model has no tool to read them with.
     pub recall: Option<Tail>,
+    /// The conversation that is recorded, where one is. Its handles stand in placeholders also where no tool to read them is on
+    /// offer now, once the record shows that the model has one: clients hold tools back until they are looked for.
+    pub conversation: Option<Tail>,
+    /// Whether the model is known to have a tool that reads handles, or to have none; where nothing is said, the tools on offer
+    /// tell.
+    pub recall_available: Option<bool>,
+    /// Whether a cut leaves a line that says what was left out; where nothing is said, it does where the model can read handles.
+    pub notice: Option<bool>,
+    /// Whether what the conversation still owes survives every manager: unanswered questions, calls that wait, the newest todo
+    /// list, open errors and constraints that the person marked.
+    pub obligations: bool,
     /// State of the caller's that managers of its own read, such as an agent's session.
     pub session: Option<Arc<dyn Any + Send + Sync>>,
 }
@@ -151,8 +194,13 @@ impl Default for CurationContext {
             scope: None,
             summaries: Summaries::Recorded,
             output: None,
+            instructions: 0,
             wire: None,
             recall: None,
+            conversation: None,
+            recall_available: None,
+            notice: None,
+            obligations: true,
             session: None,
         }
     }
@@ -164,8 +212,11 @@ impl CurationContext {
         self.session.as_ref()?.downcast_ref()
     }
 
-    /// Whether the tools on offer let the model read a handle.
+    /// Whether the model can read a handle: as was said, else by the tools on offer.
     pub fn offers_recall(&self) -> bool {
+        if let Some(available) = self.recall_available {
+            return available;
+        }
         let names = self.tools.as_ref().map(Tools::names).unwrap_or_default();
         names.iter().any(|name| RecallTool::called(name).is_some())
     }
@@ -173,8 +224,16 @@ impl CurationContext {
     /// The same context in a conversation of that id: placeholders carry handles where the model can read them.
     #[must_use]
     pub fn in_conversation(mut self, id: &str) -> Self {
-        self.recall = Tail::of(id).filter(|_| self.offers_recall());
+        self.conversation = Tail::of(id).filter(|_| self.recall_available != Some(false));
+        self.recall = self.conversation.clone().filter(|_| self.offers_recall());
         self
+    }
+
+    /// The same with what a configuration or an agent says about recall.
+    pub fn wish(&mut self, wishes: RecallWishes) {
+        self.recall_available = wishes.available.or(self.recall_available);
+        self.notice = wishes.notice.or(self.notice);
+        self.obligations = wishes.obligations.unwrap_or(self.obligations);
     }
 
     /// The defaults for a model: its tokenizer counts.
@@ -188,9 +247,10 @@ impl CurationContext {
         if opens { counter.factor.apply(crate::wire::opening_tokens(counter.tokenizer)) } else { 0 }
     }
 
-    /// Tokens a request has beside its messages: the definitions of its tools, and the start of the reply.
+    /// Tokens a request has beside its messages: the definitions of its tools, instructions that are not in the record, and
+    /// the start of the reply.
     pub fn overhead(&self, counter: Counter) -> usize {
-        counter.factor.apply(OVERHEAD) + self.tool_tokens(counter)
+        counter.factor.apply(OVERHEAD) + self.tool_tokens(counter) + self.instructions
     }
 
     /// Tokens of the definitions of the tools on offer.

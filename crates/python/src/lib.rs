@@ -19,6 +19,10 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<store::Chat>()?;
     module.add_function(wrap_pyfunction!(pure::curate, module)?)?;
     module.add_function(wrap_pyfunction!(pure::check, module)?)?;
+    module.add_function(wrap_pyfunction!(pure::handle, module)?)?;
+    module.add_function(wrap_pyfunction!(pure::heard, module)?)?;
+    module.add_function(wrap_pyfunction!(pure::recall_tools, module)?)?;
+    module.add_function(wrap_pyfunction!(pure::request_for, module)?)?;
     module.add_function(wrap_pyfunction!(pure::simulate, module)?)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))
 }

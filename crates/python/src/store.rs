@@ -7,8 +7,10 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use pyo3::prelude::*;
-use scrollback::store::Hits;
-use scrollback::{Conversation, Decision, Error, Handle, ViewOptions, place_json, wire_named};
+use scrollback::core::recall::RecallTool;
+use scrollback::{
+    Conversation, Decision, Error, Handle, SearchHit, SearchOptions, ViewOptions, place_json, wire_named,
+};
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Mutex;
@@ -143,10 +145,14 @@ impl Store {
         Ok(Chat { opened: Arc::clone(&self.opened), chat: Arc::new(Mutex::new(chat)) })
     }
 
-    fn search(&self, py: Python<'_>, words: String, with: Option<String>, limit: usize) -> PyResult<String> {
+    fn search(&self, py: Python<'_>, wanted: String, limit: usize) -> PyResult<String> {
         let store = self.opened.store(py)?;
-        self.opened
-            .run(py, async move { Ok(hits_json(&store.search(&words, with.as_deref(), limit).await?)) })
+        self.opened.run(py, async move { Ok(hits_json(&store.find(&search_options(&wanted, limit)).await?)) })
+    }
+
+    fn erase(&self, py: Python<'_>, recipient: String, reason: String) -> PyResult<String> {
+        let store = self.opened.store(py)?;
+        self.opened.run(py, async move { Ok(json!(store.erase(&recipient, &reason).await?).to_string()) })
     }
 
     fn read(&self, py: Python<'_>, handle: String) -> PyResult<String> {
@@ -227,10 +233,11 @@ impl Chat {
         manager: String,
         wire: Option<String>,
         model: Option<String>,
+        request: Option<String>,
     ) -> PyResult<SentView> {
         self.run(py, move |chat| {
             Box::pin(async move {
-                let wanted = wanted(manager, wire, model)?;
+                let wanted = wanted(manager, wire, model, request)?;
                 let sent = chat.send(&wanted).await?;
                 Ok((sent.body, sent.wire.name(), sent.upto, sent.entries, sent.tokens, sent.exact))
             })
@@ -243,11 +250,12 @@ impl Chat {
         manager: String,
         wire: Option<String>,
         model: Option<String>,
+        request: Option<String>,
         upto: u64,
     ) -> PyResult<String> {
         self.run(py, move |chat| {
             Box::pin(async move {
-                let wanted = wanted(manager, wire, model)?;
+                let wanted = wanted(manager, wire, model, request)?;
                 Ok(chat.explain(&wanted, upto).await?.to_string())
             })
         })
@@ -274,8 +282,26 @@ impl Chat {
         })
     }
 
-    fn search(&self, py: Python<'_>, words: String, limit: usize) -> PyResult<String> {
-        self.run(py, move |chat| Box::pin(async move { Ok(hits_json(&chat.search(&words, limit).await?)) }))
+    fn search(&self, py: Python<'_>, wanted: String, limit: usize) -> PyResult<String> {
+        self.run(py, move |chat| {
+            Box::pin(async move { Ok(hits_json(&chat.find(&search_options(&wanted, limit)).await?)) })
+        })
+    }
+
+    /// What a recall tool answers, and whether it refused.
+    fn recall(&self, py: Python<'_>, tool: String, arguments: String) -> PyResult<(String, bool)> {
+        let Some(tool) = RecallTool::named(&tool).or_else(|| RecallTool::called(&tool)) else {
+            let known = RecallTool::ALL.map(RecallTool::name).join(", ");
+            let message = format!("unknown recall tool {tool:?}; known: {known}");
+            return Err(exception(py, "argument", "bad_argument", &message, ""));
+        };
+        let arguments: Value = serde_json::from_str(&arguments).unwrap_or_default();
+        self.run(py, move |chat| {
+            Box::pin(async move {
+                let reply = chat.recall(tool, &arguments).await?;
+                Ok((reply.text, reply.failed))
+            })
+        })
     }
 
     fn erase(
@@ -324,15 +350,36 @@ impl Chat {
     }
 }
 
-fn wanted(manager: String, wire: Option<String>, model: Option<String>) -> Result<ViewOptions, Error> {
+fn wanted(
+    manager: String,
+    wire: Option<String>,
+    model: Option<String>,
+    request: Option<String>,
+) -> Result<ViewOptions, Error> {
     let wire = wire.as_deref().map(wire_named).transpose()?;
-    Ok(ViewOptions { manager, wire, model })
+    Ok(ViewOptions { manager, wire, model, request })
 }
 
-fn hits_json(hits: &Hits) -> String {
-    let hits = hits.hits.iter().map(|hit| {
+/// The options of a search, as the package writes them.
+fn search_options(wanted: &str, limit: usize) -> SearchOptions {
+    let wanted: Value = serde_json::from_str(wanted).unwrap_or_default();
+    let text = |name: &str| wanted.get(name).and_then(Value::as_str).map(String::from);
+    SearchOptions {
+        words: text("words").unwrap_or_default(),
+        recipient: text("recipient"),
+        role: text("role"),
+        tool: text("tool"),
+        since: text("since"),
+        before: text("before"),
+        scope: text("scope"),
+        limit,
+    }
+}
+
+fn hits_json(hits: &[SearchHit]) -> String {
+    let hits = hits.iter().map(|hit| {
         json!({
-            "recipient": hit.recipient.as_ref().map(ToString::to_string),
+            "recipient": hit.recipient,
             "conversation": hit.conversation.as_str(),
             "position": hit.position,
             "role": hit.role.as_str(),

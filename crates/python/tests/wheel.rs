@@ -48,8 +48,18 @@ fn python_with_the_wheel() -> Option<PathBuf> {
     let python = required::file(&python, "the environment of the Python package", UNTESTED)?;
     let stamp = required::file(&target().join("wheels/built"), "the wheel (./dev wheel)", UNTESTED)?;
     let built = std::fs::metadata(&stamp).unwrap().modified().unwrap();
-    let sources = ["python/scrollback", "crates/python/src", "crates/scrollback/src"];
-    if sources.iter().any(|folder| newest(&root().join(folder)) > built) {
+    // Everything that is compiled into the wheel, or packed into it.
+    let sources = [
+        "python/scrollback",
+        "crates/python/src",
+        "crates/scrollback/src",
+        "crates/store/src",
+        "crates/core/src",
+        "crates/core/data",
+    ];
+    let files = ["Cargo.lock", "Cargo.toml", "pyproject.toml", "crates/python/Cargo.toml"];
+    let changed = |file: &str| std::fs::metadata(root().join(file)).unwrap().modified().unwrap() > built;
+    if sources.iter().any(|folder| newest(&root().join(folder)) > built) || files.into_iter().any(changed) {
         required::missing("a wheel of this code (./dev wheel)", UNTESTED);
         return None;
     }

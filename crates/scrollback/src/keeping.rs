@@ -128,6 +128,7 @@ impl Conversation {
 
     /// Has all but the last `keep` turns summarised, without a model. What the summary says, if one was needed.
     pub async fn compact(&mut self, keep: usize) -> Result<Option<String>> {
+        self.refresh().await?;
         let Some(id) = self.id.clone() else { return Ok(None) };
         let settings = HistorySettings {
             max_turns_before_compaction: keep + 1,
@@ -147,14 +148,16 @@ impl Conversation {
     }
 
     /// What the summary in force says.
-    pub async fn summary(&self) -> Result<Option<String>> {
+    pub async fn summary(&mut self) -> Result<Option<String>> {
+        self.refresh().await?;
         let Some(id) = &self.id else { return Ok(None) };
         let recent = self.store.recent(&self.tenant, id, 0).await?;
         Ok(recent.summary.map(|summary| summary.text))
     }
 
     /// Where the conversation stands, and whether a follow-up is due.
-    pub async fn status(&self) -> Result<(Status, bool)> {
+    pub async fn status(&mut self) -> Result<(Status, bool)> {
+        self.refresh().await?;
         let Some(id) = &self.id else { return Ok((Status::Idle, false)) };
         let row = self.store.conversation(&self.tenant, id).await?;
         Ok((row.status(), FollowUps::default().of(&row, now()).due))
@@ -167,6 +170,7 @@ impl Conversation {
             let message = format!("unknown status {name:?}; known: {known}");
             Error::new(ErrorKind::Input, message).at("unknown_status", "")
         })?;
+        self.refresh().await?;
         let id = self.id()?.clone();
         self.store.write(&self.tenant, now(), |tx| _ = tx.status(&id, status)).await?;
         Ok(())

@@ -101,6 +101,8 @@ mod lookup;
 mod messages;
 #[cfg(feature = "store")]
 mod open;
+#[cfg(feature = "store")]
+mod recall;
 mod shown;
 mod simulate;
 mod view;
@@ -111,11 +113,16 @@ pub use curate::{Curated, CuratedPiece, CuratedPieces, Explaining, curate, curat
 pub use error::{Error, ErrorKind, Result};
 #[cfg(feature = "store")]
 pub use lookup::{Handle, place_json};
-pub use messages::{model_named, read_messages, wire_named};
+pub use messages::{message_of_events, model_named, read_messages, request_for, wire_named};
 #[cfg(feature = "store")]
 pub use open::Store;
+#[cfg(feature = "store")]
+pub use recall::{SearchHit, SearchOptions};
 pub use shown::{SentView, ViewOptions};
-pub use simulate::{SimulationReport, simulate};
+pub use simulate::{
+    LostValue, ReplayContent, ReplaySource, ReplaySources, SimulatedConversation, SimulationOptions, SimulationReport,
+    UnreadTranscript, simulate,
+};
 pub use view::{Request, View};
 
 #[cfg(feature = "agent")]

@@ -1,10 +1,10 @@
 //! Messages as callers have them: a list, a request, one message, or a provider's whole reply.
 
-use scrollback_core::Entry;
 use scrollback_core::json::{self, Raw};
 use scrollback_core::model::{ModelName, Provider};
-use scrollback_core::stream::messages_in;
+use scrollback_core::stream::{Assembler, messages_in};
 use scrollback_core::wire::Wire;
+use scrollback_core::{Entry, Status};
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -45,6 +45,38 @@ pub(crate) fn wire_for(provider: Provider) -> Wire {
         Provider::Bedrock => Wire::Bedrock,
         _ => Wire::OpenaiChat,
     }
+}
+
+/// The model and the wire of a request for a model: its name without its provider, and, where no wire is named, the one that
+/// its provider speaks.
+///
+/// ```
+/// use scrollback::{Wire, request_for};
+/// assert_eq!(request_for("claude-sonnet-4-5", None)?, ("claude-sonnet-4-5".into(), Wire::Anthropic));
+/// assert_eq!(request_for("openai:gpt-4o", Some(Wire::OpenaiResponses))?.0, "gpt-4o");
+/// # Ok::<(), scrollback::Error>(())
+/// ```
+pub fn request_for(model: &str, wire: Option<Wire>) -> Result<(String, Wire)> {
+    let model = model_named(model, wire)?;
+    Ok((model.model().to_string(), wire.unwrap_or_else(|| wire_for(model.provider()))))
+}
+
+/// What the events of a provider's stream amount to: the message that the next request carries, and whether the stream came to
+/// its end. None where no part of a message came.
+///
+/// ```
+/// use scrollback::{Wire, message_of_events};
+/// let events = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi\"},\"finish_reason\":\"stop\"}]}\n\n";
+/// let found = message_of_events(Wire::OpenaiChat, events)?;
+/// assert_eq!(found, Some((r#"{"role":"assistant","content":"hi"}"#.into(), true)));
+/// # Ok::<(), scrollback::Error>(())
+/// ```
+pub fn message_of_events(wire: Wire, events: &str) -> Result<Option<(String, bool)>> {
+    let mut assembler = Assembler::new(wire)?;
+    assembler.feed(events.as_bytes());
+    let reply = assembler.finish();
+    let ended = reply.meta.status == Status::Complete;
+    Ok(reply.raw.map(|message| (message, ended)))
 }
 
 /// The wire of that name.

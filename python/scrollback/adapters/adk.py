@@ -13,7 +13,8 @@ from google.adk.models.llm_response import LlmResponse
 from google.adk.plugins.base_plugin import BasePlugin
 from google.genai import types
 
-from .._async import apart
+from .._async import AsyncStore, apart
+from .._sending import store_of
 from .._store import Conversation, Store
 
 __all__ = ["ScrollbackPlugin"]
@@ -25,9 +26,9 @@ class ScrollbackPlugin(BasePlugin):
     """Each session is recorded in the conversation of its id, or all in that of `recipient`. The session service keeps its
     own events as they are."""
 
-    def __init__(self, store: Store, manager: object = "auto", *, recipient: str | None = None) -> None:
+    def __init__(self, store: Store | AsyncStore, manager: object = "auto", *, recipient: str | None = None) -> None:
         super().__init__(name="scrollback")
-        self._store = store
+        self._store = store_of(store)
         self._manager = manager
         self._recipient = recipient
 

@@ -12,9 +12,10 @@ from typing import Any
 
 from agent_framework import Content, HistoryProvider, Message
 
-from .._async import apart
+from .._async import AsyncStore, apart
 from .._curate import curate
-from .._sending import sent_to
+from .._media import Media, kind_of, media_of, part_of, thoughts_of, with_thoughts
+from .._sending import sent_to, store_of
 from .._store import Store
 
 __all__ = ["ScrollbackCompaction", "ScrollbackHistoryProvider"]
@@ -27,9 +28,11 @@ EXCLUDED, REASON = "_excluded", "_exclude_reason"
 class ScrollbackHistoryProvider(HistoryProvider):
     """The history of sessions, each in the conversation of its id, or all in that of `recipient`."""
 
-    def __init__(self, store: Store, *, recipient: str | None = None, source_id: str = "scrollback") -> None:
+    def __init__(
+        self, store: Store | AsyncStore, *, recipient: str | None = None, source_id: str = "scrollback"
+    ) -> None:
         super().__init__(source_id)
-        self._store = store
+        self._store = store_of(store)
         self._recipient = recipient
 
     async def get_messages(
@@ -97,12 +100,17 @@ class ScrollbackCompaction:
         return bool(left) or len(shown) != len(own)
 
 
+#: Contents that have a place of their own in a message.
+PLACED = ("function_call", "function_result", "text_reasoning")
+
+
 def as_json(message: Message) -> list[Json]:
     """The messages of OpenAI chat that a message stands for."""
     role = str(getattr(message.role, "value", message.role))
     results = [content for content in message.contents if content.type == "function_result"]
     said: list[Json] = [
-        {"role": "tool", "tool_call_id": content.call_id, "content": text_of(content.result)} for content in results
+        {"role": "tool", "tool_call_id": content.call_id, "content": content_json(content.items or [], content.result)}
+        for content in results
     ]
     calls = [
         {
@@ -113,12 +121,47 @@ def as_json(message: Message) -> list[Json]:
         for content in message.contents
         if content.type == "function_call"
     ]
-    texts = "".join(content.text or "" for content in message.contents if content.type == "text")
+    content = content_json([one for one in message.contents if one.type not in PLACED], "")
+    thoughts = [(one.text or "", one.protected_data) for one in message.contents if one.type == "text_reasoning"]
     if calls:
-        said.append({"role": "assistant", "content": texts or None, "tool_calls": calls})
-    elif texts or not results:
-        said.append({"role": role, "content": texts})
+        said.append(with_thoughts({"role": "assistant", "content": content or None, "tool_calls": calls}, thoughts))
+    elif content or thoughts or not results:
+        said.append(with_thoughts({"role": role, "content": content}, thoughts))
     return said
+
+
+def content_json(contents: Sequence[Any], otherwise: Any) -> Any:
+    """Contents as a text, or as parts where they are more than text."""
+    parts = [part_json(content) for content in contents]
+    if all(part["type"] == "text" for part in parts):
+        return "".join(part["text"] for part in parts) or text_of(otherwise)
+    return parts
+
+
+def part_json(content: Any) -> Json:
+    """A content as a part."""
+    if content.type == "text":
+        return {"type": "text", "text": content.text or ""}
+    if content.type in ("data", "uri") and content.uri:
+        return part_of(Media(kind_of(content.media_type), content.uri, content.media_type, getattr(content, "name", None)))
+    if content.type == "hosted_file":
+        return part_of(Media("document", None, file_id=content.file_id))
+    # What only the framework has is kept as the framework writes it.
+    return {"type": f"agent_framework.{content.type}", "content": json.loads(json.dumps(content.to_dict(), default=str))}
+
+
+def content_of(part: Json) -> Any:
+    """A part as the framework has it; none if it has no such content."""
+    if part.get("type") == "text":
+        return Content.from_text(part["text"])
+    if str(part.get("type")).startswith("agent_framework."):
+        return Content.from_dict(part["content"])
+    media = media_of(part)
+    if media is None:
+        return None
+    if media.url is None:
+        return Content.from_hosted_file(media.file_id or "")
+    return Content.from_uri(media.url, media_type=media.mime or f"{media.kind}/*")
 
 
 def text_of(value: Any) -> str:
@@ -126,15 +169,20 @@ def text_of(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
+def contents_of(content: Any) -> list[Any]:
+    """The content of a message as the framework has it."""
+    if isinstance(content, str):
+        return [Content.from_text(content)] if content else []
+    return [found for part in content or [] if (found := content_of(part)) is not None]
+
+
 def from_json(message: Json) -> Message:
     """A message of the view as the framework has it."""
-    role, content = message["role"], message.get("content")
-    text = content if isinstance(content, str) else json.dumps(content)
-    if role == "tool":
-        result = Content.from_function_result(message["tool_call_id"], result=text)
-        return Message("tool", [result])
-    contents: list[Any] = [Content.from_text(text)] if content else []
+    contents: list[Any] = contents_of(message.get("content"))
+    if message["role"] == "tool":
+        return Message("tool", [Content.from_function_result(message["tool_call_id"], result=contents)])
+    thoughts = [Content.from_text_reasoning(text=text, protected_data=sign) for text, sign in thoughts_of(message)]
     for call in message.get("tool_calls") or []:
         function = call["function"]
         contents.append(Content.from_function_call(call["id"], function["name"], arguments=function["arguments"]))
-    return Message(role, contents)
+    return Message(message["role"], [*thoughts, *contents])

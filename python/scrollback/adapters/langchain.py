@@ -14,9 +14,9 @@ from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.messages import BaseMessage, convert_to_messages, convert_to_openai_messages
 from langgraph.config import get_config
 
-from .._async import apart
+from .._async import AsyncConversation, AsyncStore, apart
 from .._errors import ArgumentError
-from .._sending import model_name, sent_to
+from .._sending import chat_of, model_name, sent_to, store_of
 from .._store import Conversation, Store
 
 __all__ = ["ScrollbackChatMessageHistory", "ScrollbackMiddleware"]
@@ -28,9 +28,9 @@ class ScrollbackMiddleware(AgentMiddleware[Any, Any, Any]):
     The conversation is that of `recipient`, or else of the run's `thread_id`. The agent's state keeps all of its messages.
     """
 
-    def __init__(self, store: Store, manager: object = "auto", *, recipient: str | None = None) -> None:
+    def __init__(self, store: Store | AsyncStore, manager: object = "auto", *, recipient: str | None = None) -> None:
         super().__init__()
-        self._store = store
+        self._store = store_of(store)
         self._manager = manager
         self._recipient = recipient
         self.tools: Sequence[Any] = []
@@ -79,8 +79,8 @@ class ScrollbackMiddleware(AgentMiddleware[Any, Any, Any]):
 class ScrollbackChatMessageHistory(BaseChatMessageHistory):
     """The messages of a conversation for chains that take a history; `manager` bounds what they see of it."""
 
-    def __init__(self, conversation: Conversation, manager: object = "passthrough") -> None:
-        self._chat = conversation
+    def __init__(self, conversation: Conversation | AsyncConversation, manager: object = "passthrough") -> None:
+        self._chat = chat_of(conversation)
         self._manager = manager
 
     @property

@@ -12,9 +12,9 @@ from agents import RunConfig, TResponseInputItem
 from agents.memory import SessionABC, SessionSettings
 from agents.run import CallModelData, ModelInputData
 
-from .._async import apart
+from .._async import AsyncConversation, apart
 from .._curate import curate
-from .._sending import model_name, sent_to
+from .._sending import chat_of, model_name, sent_to
 from .._store import Conversation
 from .._types import Entry
 
@@ -28,10 +28,10 @@ class ScrollbackSession(SessionABC):
 
     session_settings: SessionSettings | None = None
 
-    def __init__(self, conversation: Conversation) -> None:
+    def __init__(self, conversation: Conversation | AsyncConversation) -> None:
         #: The conversation behind it.
-        self.conversation: Conversation = conversation
-        self.session_id: str = conversation.recipient
+        self.conversation: Conversation = chat_of(conversation)
+        self.session_id: str = self.conversation.recipient
 
     def _items(self) -> list[TResponseInputItem]:
         return [item for entry in self.conversation.entries() for item in items_of(entry)]

@@ -13,19 +13,29 @@ from typing import Any, cast
 from pydantic_ai import RunContext
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import (
+    AudioUrl,
+    BinaryContent,
+    DocumentUrl,
+    FilePart,
+    ImageUrl,
     ModelMessage,
     ModelRequest,
     ModelResponse,
     SystemPromptPart,
     TextPart,
+    ThinkingPart,
     ToolCallPart,
     ToolReturnPart,
+    UploadedFile,
     UserPromptPart,
+    VideoUrl,
 )
 from pydantic_ai.models import ModelRequestContext
+from pydantic_core import to_jsonable_python
 
-from .._async import apart
-from .._sending import model_name
+from .._async import AsyncStore, apart
+from .._media import Media, kind_of, media_of, part_of, thoughts_of, with_thoughts
+from .._sending import model_name, store_of
 from .._store import Conversation, Store
 
 __all__ = ["ScrollbackCapability"]
@@ -39,8 +49,8 @@ class ScrollbackCapability(AbstractCapability[Any]):
     The conversation is that of `recipient`, or else the run's own. The run's message history stays as it is.
     """
 
-    def __init__(self, store: Store, manager: object = "auto", *, recipient: str | None = None) -> None:
-        self._store = store
+    def __init__(self, store: Store | AsyncStore, manager: object = "auto", *, recipient: str | None = None) -> None:
+        self._store = store_of(store)
         self._manager = manager
         self._recipient = recipient
 
@@ -78,7 +88,10 @@ class ScrollbackCapability(AbstractCapability[Any]):
 def as_json(message: ModelMessage) -> list[Json]:
     """The messages of OpenAI chat that a message stands for: a request may hold several results and a prompt."""
     if isinstance(message, ModelResponse):
-        texts = [part.content for part in message.parts if isinstance(part, TextPart)]
+        thoughts = [(part.content, part.signature) for part in message.parts if isinstance(part, ThinkingPart)]
+        parts = [part for one in message.parts if (part := reply_part(one)) is not None]
+        plain = all(part["type"] == "text" for part in parts)
+        content: Any = "".join(part["text"] for part in parts) if plain else parts
         calls = [
             {
                 "id": part.tool_call_id,
@@ -88,8 +101,8 @@ def as_json(message: ModelMessage) -> list[Json]:
             for part in message.parts
             if isinstance(part, ToolCallPart)
         ]
-        said: Json = {"role": "assistant", "content": "".join(texts) or None}
-        return [{**said, "tool_calls": calls}] if calls else [said] if texts else []
+        said = with_thoughts({"role": "assistant", "content": content or None}, thoughts)
+        return [{**said, "tool_calls": calls}] if calls else [said] if content or thoughts else []
     return [text for part in message.parts if (text := part_json(part)) is not None]
 
 
@@ -100,7 +113,10 @@ def part_json(part: Any) -> Json | None:
     if isinstance(part, UserPromptPart):
         return {"role": "user", "content": content_json(part.content)}
     if isinstance(part, ToolReturnPart):
-        return {"role": "tool", "tool_call_id": part.tool_call_id, "content": part.model_response_str()}
+        result: Any = part.model_response_str()
+        if part.files:
+            result = [{"type": "text", "text": result}, *map(content_part, part.files)]
+        return {"role": "tool", "tool_call_id": part.tool_call_id, "content": result}
     respond = getattr(part, "model_response", None)
     if not callable(respond):
         return None
@@ -110,21 +126,56 @@ def part_json(part: Any) -> Json | None:
     return {"role": "user", "content": said}
 
 
+#: The addresses that Pydantic AI has, by their kind.
+ADDRESSES = {"image": ImageUrl, "audio": AudioUrl, "video": VideoUrl, "document": DocumentUrl}
+
+
+def reply_part(part: Any) -> Json | None:
+    """A part of a reply; none for those that have a place of their own in the message."""
+    if isinstance(part, TextPart):
+        return {"type": "text", "text": part.content}
+    if isinstance(part, FilePart):
+        return content_part(part.content)
+    if isinstance(part, (ThinkingPart, ToolCallPart)):
+        return None
+    # What a provider does by itself: kept as Pydantic AI writes it.
+    return {"type": f"pydantic_ai.{part.part_kind}", "part": to_jsonable_python(part, fallback=str)}
+
+
 def content_json(content: Any) -> Any:
-    """What a person said: a text, or texts and media by their address."""
-    if isinstance(content, str):
-        return content
-    blocks: list[Json] = []
-    for one in content:
-        if isinstance(one, str):
-            blocks.append({"type": "text", "text": one})
-        elif hasattr(one, "url"):
-            blocks.append({"type": "image_url", "image_url": {"url": one.url}})
-        elif hasattr(one, "data_uri"):
-            blocks.append({"type": "image_url", "image_url": {"url": one.data_uri}})
+    """What a person said: a text, or texts and media."""
+    return content if isinstance(content, str) else [content_part(one) for one in content]
+
+
+def content_part(one: Any) -> Json:
+    """One text or picture, sound, video or file."""
+    if isinstance(one, str):
+        return {"type": "text", "text": one}
+    if isinstance(one, BinaryContent):
+        return part_of(Media(kind_of(one.media_type), one.data_uri, one.media_type))
+    if isinstance(one, UploadedFile):
+        return part_of(Media("document", None, file_id=one.file_id))
+    for kind, address in ADDRESSES.items():
+        if isinstance(one, address):
+            return part_of(Media(kind, one.url))
+    return {"type": "text", "text": str(getattr(one, "content", ""))}
+
+
+def content_of(content: Any) -> Any:
+    """What a person said, as Pydantic AI has it."""
+    if not isinstance(content, list):
+        return content or ""
+    found: list[Any] = []
+    for part in content:
+        media = media_of(part)
+        if media is None:
+            found.append(str(part.get("text") or ""))
+        elif media.url is None:
+            found.append(UploadedFile(media.file_id or "", "openai"))
         else:
-            blocks.append({"type": "text", "text": str(getattr(one, "content", one))})
-    return blocks
+            inside = media.data is not None
+            found.append(BinaryContent.from_data_uri(media.url) if inside else ADDRESSES[media.kind](media.url))
+    return found
 
 
 def from_json(message: Json) -> ModelMessage | None:
@@ -132,7 +183,9 @@ def from_json(message: Json) -> ModelMessage | None:
     role, content = message["role"], message.get("content")
     text = content if isinstance(content, str) else json.dumps(content)
     if role == "assistant":
-        parts: list[Any] = [TextPart(text)] if content else []
+        parts: list[Any] = [ThinkingPart(thought, signature=sign) for thought, sign in thoughts_of(message) if not sign]
+        for one in content_of(content) if isinstance(content, list) else [content] if content else []:
+            parts.append(TextPart(one) if isinstance(one, str) else FilePart(one))
         for call in cast("list[Json]", message.get("tool_calls") or []):
             function = call["function"]
             parts.append(ToolCallPart(function["name"], function["arguments"], tool_call_id=call["id"]))
@@ -140,4 +193,4 @@ def from_json(message: Json) -> ModelMessage | None:
     if role == "tool":
         name = message.get("name") or "tool"
         return ModelRequest(parts=[ToolReturnPart(name, text, tool_call_id=message["tool_call_id"])])
-    return ModelRequest(parts=[SystemPromptPart(text) if role == "system" else UserPromptPart(text)])
+    return ModelRequest(parts=[SystemPromptPart(text) if role == "system" else UserPromptPart(content_of(content))])

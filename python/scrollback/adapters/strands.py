@@ -14,9 +14,9 @@ from strands.hooks import AgentInitializedEvent, HookRegistry
 from strands.middleware import InvokeModelStage
 from strands.session import SessionManager
 
-from .._async import apart
+from .._async import AsyncConversation, apart
 from .._curate import curate
-from .._sending import model_name, sent_to
+from .._sending import chat_of, model_name, sent_to
 from .._store import Conversation
 
 __all__ = ["ScrollbackConversationManager", "ScrollbackSessionManager"]
@@ -72,10 +72,10 @@ class ScrollbackConversationManager(ConversationManager):
 class ScrollbackSessionManager(SessionManager):
     """Keeps every message of an agent in a conversation, and gives a new agent those that were said before."""
 
-    def __init__(self, conversation: Conversation) -> None:
+    def __init__(self, conversation: Conversation | AsyncConversation) -> None:
         #: The conversation behind it.
-        self.conversation: Conversation = conversation
-        self.session_id: str = conversation.recipient
+        self.conversation: Conversation = chat_of(conversation)
+        self.session_id: str = self.conversation.recipient
 
     def initialize(self, agent: Any, **kwargs: Any) -> None:
         """Gives the agent what was said before."""

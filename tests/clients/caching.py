@@ -9,15 +9,28 @@ Responses and Chat: no marks; the longest prefix seen before under the same `pro
 Gemini: the longest prefix seen before, from the model's minimum.
 """
 
+import functools
 import hashlib
 import json
+import pathlib
 
 SECONDS_PER_CALL = 20
 
-# Multiples of the input price. A write is 1.25 (five minutes) or 2 (an hour).
+# Multiples of the input price. A write is 1.25 (five minutes) or 2 (an hour); a read is 0.1 but for the newest models.
 WRITE = {"5m": 1.25, "1h": 2.0}
 READ = 0.1
 OUTPUT = 5.0
+TABLE = pathlib.Path(__file__).resolve().parents[2] / "crates/core/data/models.csv"
+
+
+@functools.cache
+def read_price(model):
+    """What a token costs that is read from the cache, by the table of prices, as a multiple of the input price."""
+    for line in TABLE.read_text().splitlines():
+        fields = line.split(",")
+        if fields[0] == f"anthropic:{model}" and fields[5]:
+            return float(fields[5]) / float(fields[3])
+    return READ
 
 
 def tokens(text):
@@ -45,8 +58,9 @@ def minimum(model):
 class Usage:
     """What one request used, in tokens."""
 
-    def __init__(self, total, read=0, write=0, hour=0, output=0):
+    def __init__(self, total, read=0, write=0, hour=0, output=0, read_price=READ):
         self.total, self.read, self.write, self.hour, self.output = total, read, write, hour, output
+        self.read_price = read_price
 
     @property
     def fresh(self):
@@ -63,7 +77,7 @@ class Usage:
         return self.input_cost() + OUTPUT * self.output
 
     def input_cost(self):
-        return self.fresh + WRITE["5m"] * self.write + WRITE["1h"] * self.hour + READ * self.read
+        return self.fresh + WRITE["5m"] * self.write + WRITE["1h"] * self.hour + self.read_price * self.read
 
 
 class MessagesCache:
@@ -125,7 +139,7 @@ class MessagesCache:
                 else:
                     write += reach - reached
                 reached = reach
-        return Usage(total, read, write, hour)
+        return Usage(total, read, write, hour, read_price=read_price(body.get("model", "")))
 
 
 class PrefixCache:

@@ -2,11 +2,11 @@
 
 import json
 import re
-from collections import Counter
 
 import long
 from harness import Scenario, alone, equal, expect
 from said import Fail, Lost, Reply, Spoilt, call, do, say, text, thought
+from sessions import cut, one_conversation, one_session, sessions
 from terminal import Terminal
 from upstream import Role
 
@@ -54,13 +54,20 @@ def claude(side, prompt, *args, fine=(0,), env=None, **more):
     return json.loads(run.out.strip().splitlines()[-1])
 
 
+def talk(side, prompts, *args, env=None):
+    """One run in which a person says one thing after another; what was answered."""
+    command = [
+        side.harness.npm("claude"), "-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose",
+        "--allowedTools", ALLOWED, "--session-id", SESSION, *args,
+    ]
+    lines = [{"type": "user", "message": {"role": "user", "content": prompt}} for prompt in prompts]
+    answers = side.talk(command, environment(side, **(env or {})), lines, lambda one: one.get("type") == "result")
+    return [one["result"] for one in answers]
+
+
 def named(prompt):
     """One headless run with a session of a known name."""
     return lambda side: claude(side, prompt, "--session-id", SESSION)["result"]
-
-
-def one_conversation(_, through):
-    equal(len(through.server.conversations()), 1, "conversations")
 
 
 def recorded(*words):
@@ -191,9 +198,9 @@ def interactive_roles():
     return [title, *agents_roles()[:2], Role("main", steps)]
 
 
-def interactive(side):
+def interactive(side, **more):
     """A title call, two sub-agents, the client's own compaction, and a question after it."""
-    env = environment(side)
+    env = environment(side, **more)
     # With this the client makes no title.
     env.pop("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC")
     # Sub-agents are waited for, so that the order of calls does not hang on chance.
@@ -213,28 +220,20 @@ def interactive(side):
     return "There were sixteen."
 
 
-def kinds(side):
-    """Of each session of the record, how many conversations of each kind."""
-    found = {}
-    for one in side.listed:
-        found.setdefault(one.get("session"), Counter())[one.get("kind")] += 1
-    return [dict(one) for one in found.values()]
+def stated(side):
+    """The same with the headers in which the client tells its own provider what kind of call each is."""
+    return interactive(side, CLAUDE_CODE_GATEWAY_HINT_HEADERS="1")
 
 
-def one_session(**wanted):
-    """One session with so many conversations of each kind."""
-
-    def check(_, through):
-        through.listed = through.server.conversations()
-        equal(kinds(through), [{name.replace("_", "-"): number for name, number in wanted.items()}], "sessions")
-
-    return check
+def stated_and_sixteen(direct, through):
+    """The client said what its calls are, and the record says the same."""
+    said = {one.role: one.headers.get("x-claude-code-request-class") for one in through.provider.calls()[:3]}
+    equal((said["title"], said["main"]), ("auxiliary", "main"), "what the client states")
+    FRUIT(direct, through)
 
 
-def sixteen(direct, through):
-    """One session: what the person sees, the title call, two sub-agents, and what follows the compaction; with the client's title."""
-    one_session(main=1, side=1, sub_agent=2, branch=1)(direct, through)
-    equal([one["title"] for one in through.server.get("/api/sessions")["sessions"]], ["Counting fruit"], "titles")
+# One session: what the person sees, the title call, two sub-agents, and what follows the compaction; with the client's title.
+FRUIT = one_session("Counting fruit", main=1, side=1, sub_agent=2, branch=1)
 
 
 # Windows
@@ -252,21 +251,8 @@ def reading(rounds, tokens):
     return drive
 
 
-def cut(most):
-    """One conversation, cut: the prefix stands between cuts, and no call pays for more than `most` uncached tokens."""
-
-    def check(_, through):
-        one_conversation(_, through)
-        found = long.figures(through.provider)
-        expect(found["cuts"] > 0, "nothing was cut", found)
-        moved = long.stable(through.provider, "messages")
-        expect(moved is None, moved)
-        long.bounded(through.provider, most)
-
-    return check
-
-
 WINDOW = '[models."anthropic:claude-opus-5-5"]\ncontext_window = 40000\n'
+
 
 def thoughtless(side):
     """The provider answers without a thought although thinking is asked for; that is its own business."""
@@ -330,21 +316,25 @@ SCENARIOS = [
     Scenario("claude-code", "edits", edits_roles, named("Change all six lines"), edited, short=True),
     Scenario("claude-code", "parallel tools", parallel_roles, named("Do both"), one_conversation),
     Scenario("claude-code", "thinking", thinking_roles, named("Think about it"), one_conversation),
-    Scenario("claude-code", "sub-agents", agents_roles, named("Count the fruit"), None),
+    Scenario("claude-code", "sub-agents", agents_roles, named("Count the fruit"),
+             one_session("Count the fruit", main=1, sub_agent=2)),
     Scenario("claude-code", "continue", resumed_roles, continued, one_conversation),
     Scenario("claude-code", "resume", resumed_roles, resumed, one_conversation),
-    Scenario("claude-code", "fork-session", resumed_roles, forked, None),
-    Scenario("claude-code", "own compaction", compacted_roles, compacted, None),
+    Scenario("claude-code", "fork-session", resumed_roles, forked,
+             sessions({"main": 1}, {"main": 1}, title="The word is heron")),
+    Scenario("claude-code", "own compaction", compacted_roles, compacted,
+             one_session("The word is heron", main=1, branch=1)),
     Scenario("claude-code", "429", failing(Fail(429, "rate_limit_error", "slow down", SOON)), named("Try"), one_conversation),
     Scenario("claude-code", "529", failing(Fail(529, "overloaded_error", "Overloaded", SOON)), named("Try"), one_conversation),
     Scenario("claude-code", "500", failing(Fail(500, "api_error", "Internal server error", SOON)), named("Try"), one_conversation),
     Scenario("claude-code", "lost connection", failing(Lost()), named("Try"), one_conversation),
     Scenario("claude-code", "lost in the middle", failing(Lost(say("Lost half way through."))), named("Try"), one_conversation),
-    Scenario("claude-code", "interactive", interactive_roles, interactive, sixteen),
+    Scenario("claude-code", "interactive", interactive_roles, interactive, FRUIT),
+    Scenario("claude-code", "interactive, with stated kinds", interactive_roles, stated, stated_and_sixteen),
     Scenario("claude-code", "a reply without a thought", failing(), thoughtless, one_conversation, said=["AN-32"]),
-    Scenario("claude-code", "overflow", overflow_roles, reading(10, 3000), cut(40000), exact=False, direct=False,
+    Scenario("claude-code", "overflow", overflow_roles, reading(10, 3000), cut("messages", 36000), exact=False, direct=False,
              provider={"window": 36000}),
-    Scenario("claude-code", "small window", long.claude_roles(30, 1500), reading(30, 1500), cut(40000), exact=False, direct=False,
-             config=WINDOW),
+    Scenario("claude-code", "small window", long.claude_roles(30, 1500), reading(30, 1500), cut("messages", 40000), exact=False,
+             direct=False, config=WINDOW),
     Scenario("claude-code", "error in the middle", failing(Spoilt(say("Spoilt half way through."))), named("Try"), one_conversation),
 ]

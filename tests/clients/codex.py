@@ -1,11 +1,14 @@
 """Codex: what it sends, and what must come of it."""
 
+import base64
 import json
 import re
+import time
 
 import long
 from harness import Scenario, alone, equal, expect
 from said import Fail, Lost, Reply, Spoilt, call, do, say, text, thought
+from sessions import cut, one_conversation, one_session, sessions
 from upstream import Role
 
 CONFIG = """
@@ -58,13 +61,14 @@ enabled = false
 """
 
 
-def codex(side, prompt, *args, model="gpt-5.5", settings="", features="", provider="", fine=(0,), **more):
+def codex(side, prompt, *args, model="gpt-5.5", settings="", features="", provider="", fine=(0,), prompt_last=None, **more):
     """One headless run; its events."""
     home = side.home / ".codex"
     home.mkdir(exist_ok=True)
     text = CONFIG.format(url=side.url, model=model, settings=settings, features=features, provider=provider)
     (home / "config.toml").write_text(text)
-    command = [side.harness.npm("codex"), "exec", *args, "--json", "--skip-git-repo-check", prompt]
+    prompts = [prompt] if prompt_last is None else [prompt, prompt_last]
+    command = [side.harness.npm("codex"), "exec", *args, "--json", "--skip-git-repo-check", *prompts]
     run = side.run(command, {"CODEX_HOME": str(home), "OPENAI_API_KEY": "sk-of-the-client"}, **more)
     expect(run.code in fine, "codex ended with", run.code, run.out[-1500:], run.err[-1500:])
     return run.lines()
@@ -78,10 +82,6 @@ def said_last(events):
 
 def asking(prompt, **more):
     return lambda side: said_last(codex(side, prompt, **more))
-
-
-def one_conversation(_, through):
-    equal(len(through.server.conversations()), 1, "conversations")
 
 
 def no_upgrade(direct, through):
@@ -135,6 +135,74 @@ def resumed(side):
     return said_last(codex(side, "Which word?", "resume", "--last"))
 
 
+def forked(side):
+    """A second session that begins with the history of the first."""
+    begun = codex(side, "The word is heron")
+    session = next(one["thread_id"] for one in begun if one["type"] == "thread.started")
+    if side.server:
+        side.server.restart()
+    return said_last(codex(side, session, "fork", prompt_last="Which word?"))
+
+
+# Sub-agents
+
+
+def agent_id(request):
+    """Waits for the sub-agent that was started last."""
+    found = re.findall(r'agent_id\W+([0-9a-f-]{36})', request.texts())
+    return do("multi_agent_v1/wait_agent", targets=[found[-1] if found else "none"], timeout_ms=170_000)
+
+
+def agents_roles():
+    steps = [
+        # The client holds these tools back until the model looks for them.
+        do("tool_search", query="spawn sub-agent", limit=8),
+        do("multi_agent_v1/spawn_agent", message="APPLES: count them"),
+        agent_id,
+        say("Seven apples."),
+    ]
+
+    def of_agent(request):
+        return "x-codex-parent-thread-id" in request.headers
+
+    apples = [do("exec_command", cmd="echo 7"), say("There are seven apples.")]
+    return [Role("apples", apples, of_agent), Role("main", steps, after=["apples"], waits=4)]
+
+
+# A person who is signed in
+
+
+def part(value):
+    return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
+
+
+def signed_in(side):
+    """With the provider that is built in, and the tokens of a login: bodies are then packed with zstd."""
+    home = side.home / ".codex"
+    home.mkdir()
+    about = {"chatgpt_plan_type": "pro", "chatgpt_user_id": "user-1", "chatgpt_account_id": "account-1", "user_id": "user-1"}
+    claims = {"email": "anna@example.com", "exp": 4102444800, "https://api.openai.com/auth": about}
+    token = f'{part({"alg": "none", "typ": "JWT"})}.{part(claims)}.{part("unsigned")}'
+    tokens = {"id_token": token, "access_token": token, "refresh_token": "none", "account_id": "account-1"}
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    (home / "auth.json").write_text(json.dumps({"auth_mode": "chatgpt", "tokens": tokens, "last_refresh": now}))
+    places = f'openai_base_url = "{side.url}/v1"\nchatgpt_base_url = "{side.url}/backend-api"\n'
+    (home / "config.toml").write_text(places + PLAIN)
+    command = [side.harness.npm("codex"), "exec", "--json", "--skip-git-repo-check", "Write two lines"]
+    run = side.run(command, {"CODEX_HOME": str(home)})
+    expect(run.code == 0, "codex ended with", run.code, run.out[-1500:], run.err[-1500:])
+    return said_last(run.lines())
+
+
+def packed(direct, through):
+    """The client packed its bodies, and the provider received what is in them."""
+    written(direct, through)
+    codings = {one.headers.get("content-encoding") for one in direct.provider.calls()}
+    equal(codings, {"zstd"}, "codings of the direct bodies")
+    equal({one.headers.get("authorization") for one in through.provider.calls()},
+          {one.headers.get("authorization") for one in direct.provider.calls()}, "tokens of the login")
+
+
 def failing(*failures):
     return lambda: [Role("main", [*failures, do("exec_command", cmd="echo done"), *failures, say("Done in the end.")])]
 
@@ -150,23 +218,9 @@ def reading(rounds, tokens, **more):
     return drive
 
 
-def cut(most):
-    """One conversation, cut: the prefix stands between cuts, and no call pays for more than `most` uncached tokens."""
-
-    def check(direct, through):
-        one_conversation(direct, through)
-        found = long.figures(through.provider)
-        expect(found["cuts"] > 0, "nothing was cut", found)
-        moved = long.stable(through.provider, "input")
-        expect(moved is None, moved)
-        long.bounded(through.provider, most)
-
-    return check
-
-
 def kept_tools(direct, through):
     """After cuts the tools that the client sends as an item of the list still stand in front."""
-    cut(40000)(direct, through)
+    cut("input", 40000)(direct, through)
     for number, one in enumerate(through.provider.answered("main")):
         expect(one.json["input"][0].get("type") == "additional_tools", f"request {number} has lost its tools")
 
@@ -176,12 +230,13 @@ def compacting(rounds, tokens):
     return reading(rounds, tokens, settings="model_context_window = 40000\nmodel_auto_compact_token_limit = 20000")
 
 
+def sums_up(request):
+    """Whether the client asks for a summary of its history."""
+    return "CONTEXT CHECKPOINT" in json.dumps(request.json["input"][-1])
+
+
 def compacting_roles():
     """One call that sums up comes where the client wants it, and is answered whenever it comes."""
-
-    def sums_up(request):
-        return "CONTEXT CHECKPOINT" in json.dumps(request.json["input"][-1])
-
     return [Role("summary", [say("Modules were read.")], sums_up), *long.codex_roles(6, 3000)()]
 
 
@@ -265,14 +320,19 @@ SCENARIOS = [
     Scenario("codex", "parallel tools", parallel_roles, asking("Do both"), one_conversation),
     Scenario("codex", "thinking", thinking_roles, asking("Think about it"), one_conversation),
     Scenario("codex", "resume", resumed_roles, resumed, one_conversation),
+    Scenario("codex", "fork", resumed_roles, forked, sessions({"main": 1}, {"main": 1}, title="The word is heron")),
+    Scenario("codex", "sub-agents", agents_roles, asking("Count the fruit"),
+             one_session("Count the fruit", main=1, sub_agent=1), compared=False),
+    Scenario("codex", "signed in, with packed bodies", tools_roles, signed_in, packed),
     Scenario("codex", "websocket", tools_roles, asking("Try", provider="supports_websockets = true"), no_upgrade),
-    Scenario("codex", "small window", long.codex_roles(30, 1500), reading(30, 1500), cut(40000), exact=False, direct=False,
-             config=WINDOW.format("gpt-5.5")),
+    Scenario("codex", "small window", long.codex_roles(30, 1500), reading(30, 1500), cut("input", 40000), exact=False,
+             direct=False, config=WINDOW.format("gpt-5.5")),
     Scenario("codex", "small window, newest model", questions_roles, questions, kept_tools, exact=False, direct=False,
              config=WINDOW.format("gpt-6.1-sol")),
-    Scenario("codex", "own compaction", compacting_roles, compacting(6, 3000)),
-    Scenario("codex", "overflow", long.codex_roles(10, 3000), reading(10, 3000), cut(40000), exact=False, direct=False,
-             provider={"window": 32000}),
+    Scenario("codex", "own compaction", compacting_roles, compacting(6, 3000),
+             one_session("Read all modules", main=1, branch=1)),
+    Scenario("codex", "overflow", long.codex_roles(10, 3000), reading(10, 3000), cut("input", 32000), exact=False,
+             direct=False, provider={"window": 32000}),
     Scenario("codex", "429", failing(Fail(429, "rate_limit_error", "slow down", SOON)), asking("Try"), one_conversation),
     Scenario("codex", "500", failing(Fail(500, "server_error", "Internal server error", SOON)), asking("Try"), one_conversation),
     Scenario("codex", "lost connection", failing(Lost()), asking("Try"), one_conversation),

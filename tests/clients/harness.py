@@ -8,7 +8,7 @@ check`, and the record holds every reply. Where the scenario says `exact`, more:
 - every body that reached the provider through Scrollback is one that the client sent in the same run, byte for byte, without
   any normalisation (`tap.py` keeps what the client sent), and the client sent no other;
 - it is the same, byte for byte, as that of the direct run, once what the client itself makes up anew in every run is replaced:
-  UUIDs; the ids of devices, of agents (`agentId: …`) and of Codex's outputs (`Chunk ID: …`); dates, ISO timestamps, milliseconds since 1970
+  UUIDs; the ids of devices, of opencode's sessions, of agents (`agentId: …`) and of Codex's outputs (`Chunk ID: …`); dates, ISO timestamps, milliseconds since 1970
   and durations; the address the client was given; and the order inside Codex's `client_metadata`, which is by chance.
 
 What a machine may have and others not must make no difference: a repository around the folder for temporary files, a long path
@@ -24,9 +24,11 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 import urllib.request
 
+import codings
 from tap import Tap
 from upstream import Upstream
 
@@ -35,6 +37,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 RANDOM = [
     (rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", b"UUID"),
     (rb"\b(?:msg|rs|fc|fco|ctc|ctco|lsh)_[0-9a-f]{8}-?[0-9a-f-]{20,}", b"ITEM"),
+    (rb"\bses_[0-9a-f]{12}[0-9A-Za-z]{14}\b", b"SESSION"),
     (rb"agentId: a[0-9a-f]{16}", b"agentId: ID"),
     (rb"to: 'a[0-9a-f]{16}'", b"to: 'ID'"),
     (rb"(<task-id>|\"agent_?[iI]d\\*\":\s*\\*\"|agent-)[0-9a-z]{8,}", rb"\1ID"),
@@ -164,6 +167,12 @@ class Scrollback:
         answer = self.command("list", "--limit", "200")
         return answer[0]["conversations"] if len(answer) == 1 and "conversations" in answer[0] else answer
 
+    def cuts(self):
+        """How many cuts are recorded."""
+        lines = (json.loads(line) for line in self.process_output("export", "--all").splitlines())
+        decided = [line["decision"]["decision"] for line in lines if "decision" in line]
+        return sum(one in ("cut", "plan") for one in decided)
+
     def get(self, path):
         # Never by a proxy of the network, which environment variables may name.
         direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -256,13 +265,16 @@ class Side:
         expect(found, "strace saw no connection at all")
         return sorted({four or six for four, six in found if not (four.startswith("127.") or six in ("::1", "::ffff:127.0.0.1"))})
 
-    def run(self, command, env, seconds=CLIENT, stdin=None):
-        """Runs a client in its folder, with nothing of this machine's settings."""
-        env = self.environment(env)
-        process = subprocess.Popen(
-            self.watched(command), cwd=self.work, env=env, start_new_session=True,
-            stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    def start(self, command, env, stdin):
+        """Starts a client in its folder, with nothing of this machine's settings."""
+        return subprocess.Popen(
+            self.watched(command), cwd=self.work, env=self.environment(env), start_new_session=True,
+            stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )
+
+    def run(self, command, env, seconds=CLIENT, stdin=None):
+        """Runs a client to its end."""
+        process = self.start(command, env, subprocess.PIPE if stdin is not None else subprocess.DEVNULL)
         try:
             out, err = process.communicate(stdin, timeout=seconds)
         except subprocess.TimeoutExpired:
@@ -272,6 +284,33 @@ class Side:
         finally:
             ended(process.pid)
         return Run(process.returncode, out.decode(), err.decode())
+
+    def talk(self, command, env, lines, answered, seconds=CLIENT):
+        """Runs a client that reads JSON lines and writes them: each line is given to it when the one before is answered. What it
+        answered each line with."""
+        process = self.start(command, env, subprocess.PIPE)
+        watch = threading.Timer(seconds, ended, [process.pid])
+        watch.start()
+        errors, answers = [], []
+        reading = threading.Thread(target=lambda: errors.append(process.stderr.read()), daemon=True)
+        reading.start()
+        try:
+            for line in lines:
+                process.stdin.write(json.dumps(line).encode() + b"\n")
+                process.stdin.flush()
+                told = (json.loads(one) for one in process.stdout)
+                answers.append(next((one for one in told if answered(one)), None))
+                if answers[-1] is None:
+                    break
+            process.stdin.close()
+            process.stdout.read()
+            code = process.wait()
+        finally:
+            watch.cancel()
+            ended(process.pid)
+        reading.join()
+        expect(code == 0 and len(answers) == len(lines), f"{command[0]} ended with {code} after {len(answers)} lines:", errors)
+        return answers
 
     def close(self):
         if self.server:
@@ -292,10 +331,12 @@ class Scenario:
     """What is played, how the client is driven, and what must be true afterwards."""
 
     def __init__(self, client, name, roles, drive, verify=None, short=False, exact=True, config="", provider=None,
-                 known=None, direct=True, watched=False, said=()):
+                 known=None, direct=True, watched=False, said=(), compared=True):
         self.client, self.name, self.roles, self.drive, self.verify = client, name, roles, drive, verify
         self.short, self.exact, self.config, self.provider = short, exact, config, provider or {}
         self.known, self.direct, self.watched = known, direct, watched
+        # Whether the direct run sends the same: not where the client orders something by chance, or is set up otherwise.
+        self.compared = compared
         # Rules that the provider's own replies break: a check of the bare request cannot know who said it.
         self.said = set(said)
 
@@ -330,6 +371,7 @@ class Harness:
         self.working = tempfile.TemporaryDirectory(prefix="scrollback-clients-", dir=working_place(), ignore_cleanup_errors=True)
         self.place = pathlib.Path(self.working.name).resolve()
         self.path = path_with_node()
+        codings.PYTHON = str(self.python())
 
     def npm(self, name):
         return self.tools / "node_modules" / ".bin" / name
@@ -382,7 +424,7 @@ class Harness:
         verified = through.server.command("verify", fine=(0, 1))[0]
         expect(verified.get("ok"), "verify says", verified)
         recorded(through)
-        if scenario.exact and direct:
+        if scenario.exact and scenario.compared and direct:
             same(direct.provider, through.provider)
         if scenario.exact:
             untouched(through)
@@ -403,6 +445,9 @@ def recorded(side):
     listed = {one["conversation"] for one in side.server.conversations()}
     answered = side.server.get("/api/conversations?limit=200")
     equal({one["id"] for one in answered["conversations"]}, listed, "conversations of the API")
+    told = sorted((one.usage.total, one.usage.read, one.reply.output_tokens()) for one in side.provider.answered())
+    calls = [one["usage"] for one in side.server.get("/api/calls?limit=500")["calls"] if one["status"] == "ok"]
+    equal(sorted((one["input"], one["cache_read"], one["output"]) for one in calls), told, "usage of the recorded calls")
 
 
 def alone(_, through):
@@ -431,5 +476,5 @@ def untouched(side):
     received = [one for one in side.provider.received if one.wire and one.body]
     paths = {one.path for one in received}
     sent = sorted(body for path, body in side.tap.bodies() if path in paths and body)
-    found = sorted(one.body for one in received)
+    found = sorted(one.plain for one in received)
     expect(sent == found, f"{len(sent)} bodies were sent and {len(found)} received, and they are not the same")

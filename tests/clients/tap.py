@@ -3,6 +3,8 @@
 import socket
 import threading
 
+from codings import unpacked
+
 
 class Tap:
     """Listens on 127.0.0.1, and passes everything on to wherever `target()` says."""
@@ -54,7 +56,7 @@ class Tap:
         self.listener.close()
 
     def bodies(self):
-        """(path, body) of every request the client sent, those of one connection in order."""
+        """(path, body) of every request the client sent, those of one connection in order; bodies as they are unpacked."""
         with self.lock:
             return [one for stream in self.streams for one in requests(bytes(stream))]
 
@@ -77,6 +79,6 @@ def requests(stream):
         else:
             size = int(headers.get("content-length", 0))
             body, rest = rest[:size], rest[size:]
-        found.append((first.split(" ")[1], body))
+        found.append((first.split(" ")[1], unpacked(body, headers.get("content-encoding"))))
         stream = rest
     return found

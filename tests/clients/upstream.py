@@ -12,12 +12,12 @@ import json
 import socket
 import threading
 import urllib.parse
-import zlib
 
 import caching
 import judge
 import said
 from caching import Usage
+from codings import unpacked
 
 WIRES = {
     "/v1/messages": "anthropic",
@@ -47,11 +47,8 @@ class Received:
 
     def __init__(self, method, path, headers, body):
         self.method, self.path, self.headers, self.body = method, path, headers, body
-        encoding = headers.get("content-encoding", "")
-        if encoding in ("gzip", "deflate"):
-            body = zlib.decompress(body, 47)
+        self.plain = body = unpacked(body, headers.get("content-encoding"))
         self.json = judge.readable(body) if body else None
-        self.plain = body
         self.usage, self.role, self.status, self.reply = None, None, None, None
         # Whether it was answered to the end.
         self.played = False
@@ -110,7 +107,14 @@ class Upstream:
                 pass
 
             def handle_any(self):
-                provider.handle(self)
+                try:
+                    provider.handle(self)
+                except OSError:
+                    raise
+                except Exception as error:
+                    # Without this a client would try again for minutes, and nothing would say why.
+                    provider.problems.append(f"the scripted provider failed: {error!r}")
+                    raise
 
             do_GET = do_POST = do_HEAD = do_PUT = do_DELETE = handle_any
 

@@ -278,7 +278,7 @@ def test_errors_are_the_same_wherever_the_store_is(store: Store, name: str) -> N
     seen = {}
     for what, call in {
         "manager": lambda: chat.view("slidin_window(3)"),
-        "option": lambda: chat.view("sliding_window(0)"),
+        "option": lambda: chat.view("sliding_window(few)"),
         "model": lambda: chat.view("fit", model="gpt-5000-nobody"),
         "fit without a model": lambda: chat.view("fit"),
         "budget": lambda: chat.view("token_budget(3)"),

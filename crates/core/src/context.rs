@@ -6,10 +6,11 @@ use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 
+use crate::json::{self, JsonKind, Raw};
 use crate::model::ModelName;
 use crate::recall::{RecallTool, Tail};
 use crate::tokens::{Counter, OVERHEAD, Tokenizer};
-use crate::wire::Wire;
+use crate::wire::{ParseOptions, Wire, WireError, list_key};
 
 /// What a view does with a tool call whose results are not all there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -239,6 +240,38 @@ impl CurationContext {
     /// The defaults for a model: its tokenizer counts.
     pub fn for_model(model: Option<ModelName>) -> Self {
         CurationContext { counter: Counter::for_model(model.as_ref()), model, ..CurationContext::default() }
+    }
+
+    /// Counts what a request of a wire holds beside the conversation, so that budgets leave room for it: its tools, its
+    /// instructions, and the limit of the reply. `request` is a JSON object; messages in it do not matter.
+    ///
+    /// ```
+    /// use scrollback_core::{CurationContext, json, wire::Wire};
+    /// let request = json::check(r#"{"system":"Be brief.","max_tokens":1024}"#)?;
+    /// let mut cx = CurationContext::default();
+    /// cx.leave_room_for(Wire::Anthropic, request)?;
+    /// assert!(cx.instructions > 0 && cx.output == Some(1024));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn leave_room_for(&mut self, wire: Wire, request: Raw<'_>) -> Result<(), WireError> {
+        if request.kind() != JsonKind::Object {
+            return Err(WireError::bad_input("what a request holds is a JSON object"));
+        }
+        let limits = ["max_tokens", "max_completion_tokens", "max_output_tokens"];
+        self.output = limits.iter().find_map(|name| request.get(name)?.text().parse().ok());
+        let mut whole = format!("{{\"{}\":[]", list_key(wire));
+        for (name, value) in request.members().filter(|(name, _)| name != list_key(wire)) {
+            whole.push(',');
+            whole.push_str(&serde_json::Value::from(&*name).to_string());
+            whole.push(':');
+            whole.push_str(value.text());
+        }
+        whole.push('}');
+        let whole = json::check(&whole).map_err(|error| WireError::bad_input(error.to_string()))?;
+        let parsed = wire.parse(whole, &ParseOptions::default())?;
+        self.tools.clone_from(&parsed.tools);
+        self.instructions = parsed.into_record().map_or(0, |record| record.tokens(self.counter) as usize);
+        Ok(())
     }
 
     /// Tokens of the message that the wire may put in front of the first one.

@@ -3,11 +3,11 @@
 
 use scrollback_core::model::ModelName;
 use scrollback_core::request::decisions;
-use scrollback_core::wire::{LeftOut, ParseOptions, RenderOptions, Wire, list_key};
+use scrollback_core::wire::{LeftOut, RenderOptions, Wire, list_key};
 use scrollback_core::{
     CurationContext, Decision, ItemSource, Record, Slot, Summaries, View, ViewItem, json as text, manager,
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 #[cfg(feature = "store")]
 use crate::conversation::Conversation;
@@ -71,27 +71,11 @@ fn setting(record: &Record, wanted: &ViewOptions) -> Result<ViewSetting> {
     cx.wire = Some(wire);
     cx.summaries = Summaries::InPlace;
     if let Some(request) = &wanted.request {
-        leave_room(&mut cx, wire, request)?;
+        let request = text::check(request)
+            .map_err(|error| Error::new(ErrorKind::Input, error).at("bad_request", "/request"))?;
+        cx.leave_room_for(wire, request)?;
     }
     Ok(ViewSetting { manager, wire, model, cx })
-}
-
-/// Counts what a request holds beside the conversation.
-fn leave_room(cx: &mut CurationContext, wire: Wire, request: &str) -> Result<()> {
-    let bad = |message: String| Error::new(ErrorKind::Input, message).at("bad_request", "/request");
-    let request: Map<String, Value> = serde_json::from_str(request)
-        .map_err(|error| bad(format!("what the request holds is no JSON object: {error}")))?;
-    let limit = |name: &str| request.get(name).and_then(Value::as_u64);
-    cx.output =
-        limit("max_tokens").or_else(|| limit("max_completion_tokens")).or_else(|| limit("max_output_tokens"));
-    let mut whole = Map::from_iter([(list_key(wire).to_string(), Value::Array(Vec::new()))]);
-    whole.extend(request);
-    let whole = Value::from(whole).to_string();
-    let body = text::check(&whole).map_err(|error| bad(error.to_string()))?;
-    let parsed = wire.parse(body, &ParseOptions::default())?;
-    cx.tools.clone_from(&parsed.tools);
-    cx.instructions = parsed.into_record()?.tokens(cx.counter) as usize;
-    Ok(())
 }
 
 /// The wire of the last message.

@@ -3,10 +3,14 @@
 use axum::http::StatusCode;
 use schemars::JsonSchema;
 use scrollback_agent::ModelSummarizer;
+use scrollback_core::recall::{BadHandle, Handle};
 use scrollback_core::request::decisions;
 use scrollback_core::wire::{LeftOut, RenderOptions, Wire};
 use scrollback_core::{Decision, ItemSource, Record, Slot, Summaries, View, ViewItem};
-use scrollback_store::{Compaction, Expected, HistorySettings, Offline, RecordsExt, Summarizer, compact};
+use scrollback_store::recall::{self, NoAnswer, Pinning};
+use scrollback_store::{
+    Compaction, ConversationId, Expected, HistorySettings, Offline, RecordsExt, Summarizer, compact,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -54,6 +58,11 @@ pub(crate) struct ViewShape {
     /// The wire of the body; that of the last message if not said.
     #[serde(default)]
     wire: Option<String>,
+    /// What the request will hold beside the conversation: its tools, its instructions, the limit of the reply. They are
+    /// counted, so that budgets leave room for them.
+    #[serde(default)]
+    #[schemars(with = "Option<std::collections::HashMap<String, Value>>")]
+    request: Option<Box<RawValue>>,
     /// Record what the managers decide, because the view is about to be sent: the next view then begins as this one did. Needs
     /// a key of scope `admin`. Every item of `view` has its `message`.
     #[serde(default)]
@@ -133,6 +142,11 @@ async fn compute(asking: ApiRequest, wish: ViewShape) -> Result<ViewAnswer, Http
         let wire = wire.unwrap_or_else(|| wire_of(&record));
         let mut cx = recorded_calls::context(&app, model);
         cx.wire = Some(wire);
+        if let Some(request) = &wish.request {
+            let bad = |problem: String| HttpProblem::bad_request("bad_request", format!("`request`: {problem}"));
+            let request = scrollback_core::json::check(request.get()).map_err(|error| bad(error.to_string()))?;
+            cx.leave_room_for(wire, request).map_err(|error| bad(error.to_string()))?;
+        }
         // No model is called here: what a summary would say is written offline, and nothing is recorded.
         cx.summaries = Summaries::InPlace;
         let start = if records { View::to_send(&record, &cx) } else { View::of(&record, &cx) };
@@ -281,6 +295,9 @@ pub(crate) struct DecideShape {
     /// For `pin` and `unpin`: all positions of the groups.
     #[serde(default)]
     positions: Option<Vec<u64>>,
+    /// For `pin` and `unpin`, instead of `positions`: the handle of a place in the conversation.
+    #[serde(default)]
+    handle: Option<String>,
     /// For `summarize`: how many of the newest turns stay as they are; 3 if not said.
     #[serde(default)]
     keep: Option<usize>,
@@ -297,7 +314,7 @@ enum Kind {
     Summarize,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Decided")]
 pub(crate) struct DecideAnswer {
@@ -313,6 +330,15 @@ pub(crate) struct DecideAnswer {
 
 async fn decide(asking: ApiRequest, wish: DecideShape) -> Result<DecideAnswer, HttpProblem> {
     let (id, now) = (asking.conversation()?, asking.app.now());
+    if let (Kind::Pin | Kind::Unpin, Some(handle), None, None, None) =
+        (wish.decision, &wish.handle, &wish.positions, wish.keep, &wish.model)
+    {
+        return pin_handle(asking, &id, wish.decision, handle).await;
+    }
+    if wish.handle.is_some() {
+        let detail = "`handle` is for `pin` and `unpin`, without `positions`, `keep` and `model`";
+        return Err(HttpProblem::bad_request("bad_request", detail));
+    }
     let decision = match (wish.decision, wish.positions, wish.keep, wish.model) {
         (Kind::Pin, Some(positions), None, None) => Decision::Pin { positions },
         (Kind::Unpin, Some(positions), None, None) => Decision::Unpin { positions },
@@ -328,7 +354,7 @@ async fn decide(asking: ApiRequest, wish: DecideShape) -> Result<DecideAnswer, H
         (Kind::Pin | Kind::Unpin, ..) => {
             return Err(HttpProblem::bad_request(
                 "bad_request",
-                "`pin` and `unpin` take `positions`, and nothing else",
+                "`pin` and `unpin` take `positions` or `handle`, and nothing else",
             ));
         }
     };
@@ -336,6 +362,30 @@ async fn decide(asking: ApiRequest, wish: DecideShape) -> Result<DecideAnswer, H
         asking.app.store.append(asking.tenant(), now, &id, Expected::Any, vec![decision.into()]).await?;
     super::events::recorded(&asking.app, asking.tenant(), &id, appended.first, "decision");
     Ok(DecideAnswer { position: Some(appended.first), covers: None, summary: None, reason: None })
+}
+
+/// Pins the groups that a handle names, or pins them no longer.
+async fn pin_handle(
+    asking: ApiRequest,
+    id: &ConversationId,
+    kind: Kind,
+    handle: &str,
+) -> Result<DecideAnswer, HttpProblem> {
+    let no_such_handle = |detail: String| HttpProblem::new(StatusCode::NOT_FOUND, "no_such_handle", detail);
+    let handle: Handle = handle.parse().map_err(|error: BadHandle| no_such_handle(error.to_string()))?;
+    if !handle.tail().is_of(id.as_str()) {
+        return Err(HttpProblem::bad_request("bad_request", format!("{handle} is in another conversation")));
+    }
+    let pinning = if matches!(kind, Kind::Unpin) { Pinning::Unpin } else { Pinning::Pin };
+    let (store, now) = (asking.app.store.as_ref(), asking.app.now());
+    match recall::pin(store, asking.tenant(), &handle, pinning, now).await {
+        Ok((id, _, position)) => {
+            super::events::recorded(&asking.app, asking.tenant(), &id, position, "decision");
+            Ok(DecideAnswer { position: Some(position), covers: None, summary: None, reason: None })
+        }
+        Err(NoAnswer::Store(error)) => Err(error.into()),
+        Err(refused) => Err(no_such_handle(refused.to_string())),
+    }
 }
 
 /// Older turns become a summary, written by a model or offline.

@@ -1,6 +1,7 @@
 """Managers of Scrollback beside those of other packages, on public transcripts, measured by the same figures in one run.
 
-Usage: views.py BENCH_BINARY DATA [MARKDOWN]. The binary is the benchmark `views` of scrollback-core: it writes the conversations,
+Usage: views.py BENCH_BINARY DATA [MARKDOWN]. A package that takes longer than SCROLLBACK_VIEWS_SECONDS (20) for one conversation and
+budget is judged without that conversation, and the table says over how many it was. The binary is the benchmark `views` of scrollback-core: it writes the conversations,
 this program asks the other packages what they would have sent before every reply, and the binary judges everyone's views.
 """
 
@@ -12,13 +13,17 @@ import io
 import json
 import logging
 import multiprocessing
+import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
 
 # What each package is asked for. Windows of messages have no budget; the others get that of the set.
 PEERS = ["langchain", "litellm", "agent-framework truncation", "agent-framework composed", "strands window"]
+# Seconds a package may take for one conversation and budget.
+SECONDS = float(os.environ.get("SCROLLBACK_VIEWS_SECONDS", "20"))
 NAMES = {
     "langchain": "LangChain `trim_messages({B})`",
     "litellm": "LiteLLM `trim_messages({B})`",
@@ -192,16 +197,24 @@ def views(peer, conversation, budget):
     return framework(conversation, Strategy(conversation, budget, peer.endswith("composed")))
 
 
+def too_long(_signal, _frame):
+    raise TimeoutError(f"more than {SECONDS:g} seconds")
+
+
 def line(job):
     peer, budget, conversation = job
     logging.disable(logging.CRITICAL)
+    signal.signal(signal.SIGALRM, too_long)
+    signal.setitimer(signal.ITIMER_REAL, SECONDS)
     try:
         made = list(views(peer, conversation, budget))
     except Exception as error:  # noqa: BLE001: what another package cannot do is told, and the rest goes on
         print(f"{peer} fails on {conversation['conversation']}: {type(error).__name__}: {str(error)[:120]}", file=sys.stderr)
         return None
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
     # A window without a budget is judged by the set's smallest, so that it stands beside the others.
-    name = NAMES[peer].format(B=f"{budget // 1000}k", low=f"{budget * 3 // 5 / 1000:g}k")
+    name = NAMES[peer].format(B=f"{budget / 1000:g}k", low=f"{budget * 3 // 5 / 1000:g}k")
     return json.dumps({"set": conversation["set"], "manager": name, "budget": None if peer == "strands window" else budget,
                        "conversation": conversation["conversation"], "views": made})
 
@@ -229,6 +242,12 @@ def main():
         pathlib.Path(rest[0]).write_text(text)
 
 
+def budget_of(row):
+    """The number that a manager of ours has for its budget: `auto(8000)` and `sticky(token_budget(8000))` have the same."""
+    digits = "".join(letter if letter.isdigit() else " " for letter in row["manager"]).split()
+    return digits[0] if digits and row["manager"].startswith(("auto(", "sticky(token_budget(", "token_budget(", "relevant(")) else None
+
+
 def table(rows):
     share = lambda value: "–" if value is None else f"{value * 100:.0f} %"  # noqa: E731
     packages = ["langchain-core", "strands-agents", "agent-framework-core", "litellm"]
@@ -236,12 +255,19 @@ def table(rows):
     out = [f"Measured on {datetime.date.today()} with {versions}.", ""]
     for name in dict.fromkeys(row["set"] for row in rows):
         own = sorted((row for row in rows if row["set"] == name), key=lambda row: row["cost"])
-        out += [f"**{name}** ({own[0]['calls']} calls)", "",
-                "| manager | cost | tokens per call | arguments kept | answers grounded | task kept | broken pairs |", "|---|---|---|---|---|---|---|"]
+        sticky = {budget_of(row): row for row in own if row["manager"].startswith("sticky(token_budget(")}
+        most = max(row["conversations"] for row in own)
+        out += [f"**{name}** ({most} conversations, {max(row['calls'] for row in own)} calls)", "",
+                "| manager | cost | input | over budget | × sticky | tokens per call | arguments kept | answers grounded | task kept | broken pairs |",
+                "|---|---|---|---|---|---|---|---|---|---|"]
         for row in own:
             manager = row["manager"] if "`" in row["manager"] else f"`{row['manager']}`"
-            out.append(f"| {manager} | {row['cost']:.2f} | {row['tokens_per_call']:,} | {share(row['arguments'])} | {share(row['answers'])} "
-                       f"| {share(row['task'])} | {row['violations']} |")
+            if row["conversations"] < most:
+                manager += f" ({row['conversations']} conversations)"
+            peer = sticky.get(budget_of(row)) if row["conversations"] == most else None
+            ratio = f"{row['over_calls_cost'] / peer['over_calls_cost']:.2f}" if peer and peer["over_calls_cost"] else "–"
+            out.append(f"| {manager} | {row['cost']:.2f} | {row['input_cost']:.2f} | {row['over_calls_cost']:.2f} | {ratio} | {row['tokens_per_call']:,} "
+                       f"| {share(row['arguments'])} | {share(row['answers'])} | {share(row['task'])} | {row['violations']} |")
         out.append("")
     return "\n".join(out)
 

@@ -38,7 +38,7 @@ struct Task {
     on: &'static [usize],
 }
 
-const TASKS: [Task; 5] = [
+const TASKS: [Task; 10] = [
     Task {
         system: "You look after orders.",
         user: "Look up all orders, then refund the first.",
@@ -87,6 +87,51 @@ const TASKS: [Task; 5] = [
         act: "change",
         on: &[1],
     },
+    Task {
+        system: "أنت تدير الطلبات.",
+        user: "اقرأ كل الطلبات ثم ألغ الطلب الأول.",
+        look: ("get_order", "order_id"),
+        id: |n| format!("طلب_{}", 4000 + n),
+        fields: &[("payment_id", |n| format!("بطاقة_{}", 7000 + n))],
+        act: "cancel",
+        on: &[0],
+    },
+    Task {
+        system: "你负责处理订单。",
+        user: "查看所有订单,然后退还第二个订单的款项。",
+        look: ("get_order", "order_id"),
+        id: |n| format!("订单_{}", 4000 + n),
+        fields: &[("payment_id", |n| format!("卡_{}", 7000 + n))],
+        act: "refund",
+        on: &[1],
+    },
+    Task {
+        system: "Ты ведёшь заказы.",
+        user: "Просмотри все заказы, затем отмени первый.",
+        look: ("get_order", "order_id"),
+        id: |n| format!("заказ_{}", 4000 + n),
+        fields: &[("payment_id", |n| format!("карта_{}", 7000 + n))],
+        act: "cancel",
+        on: &[0],
+    },
+    Task {
+        system: "आप ऑर्डर संभालते हैं।",
+        user: "सभी ऑर्डर देखें, फिर तीसरा रद्द करें।",
+        look: ("get_order", "order_id"),
+        id: |n| format!("आदेश_{}", 4000 + n),
+        fields: &[("payment_id", |n| format!("कार्ड_{}", 7000 + n))],
+        act: "cancel",
+        on: &[2],
+    },
+    Task {
+        system: "Διαχειρίζεσαι παραγγελίες.",
+        user: "Δες όλες τις παραγγελίες και ακύρωσε την πρώτη.",
+        look: ("get_order", "order_id"),
+        id: |n| format!("παραγγελία_{}", 4000 + n),
+        fields: &[("payment_id", |n| format!("κάρτα_{}", 7000 + n))],
+        act: "cancel",
+        on: &[0],
+    },
 ];
 
 impl Task {
@@ -124,7 +169,10 @@ struct Reader {
 impl Reader {
     /// The value of a field of a record, as the texts show it: behind the record's id.
     fn seen(texts: &[String], id: &str, field: &str) -> Option<String> {
-        let of_value = |letter: char| letter.is_alphanumeric() || "_.-/".contains(letter);
+        // Vowel signs of Devanagari are no letters by themselves.
+        let of_value = |letter: char| {
+            letter.is_alphanumeric() || "_.-/".contains(letter) || ('\u{900}'..='\u{97f}').contains(&letter)
+        };
         let all = texts.join("\n");
         all.match_indices(id).find_map(|(at, _)| {
             let behind = all.get(at + id.len()..)?;

@@ -194,7 +194,7 @@ fn what_was_lost_is_listed_with_the_call_the_place_and_the_reason() {
     let line = run.stdout.lines().find(|line| line.contains("card_7000")).unwrap();
     assert_eq!(
         line,
-        "  card_7000  needed by an argument at logs/one.json#62, stood at logs/one.json#3, left out by token_budget (over_budget)"
+        "  card_7000  needed by an argument at logs/one.json#62, recorded at logs/one.json#3, left out by token_budget (over_budget)"
     );
 }
 
@@ -223,4 +223,115 @@ fn without_a_path_the_conversations_of_the_store_are_replayed() {
         simulate(&folder, &["logs", "-m", "passthrough", "--sample", "1", "--seed", seed, "--json"]).json()["transcripts"][0]["file"].clone()
     };
     assert_eq!(sampled("7"), sampled("7"));
+}
+
+/// A candidate's figures in a report.
+fn figures<'r>(report: &'r Value, file: &str) -> &'r Value {
+    let all = report["transcripts"].as_array().unwrap();
+    let found = all.iter().find(|one| one["file"].as_str().is_some_and(|name| name.ends_with(file)));
+    &found.unwrap_or_else(|| panic!("{file} in {report}"))["managers"][0]
+}
+
+#[test]
+fn bad_input_is_named_by_file_and_line_and_what_can_be_read_is_replayed() {
+    let folder = folder("simulate-bad");
+    std::fs::create_dir_all(folder.join("logs")).unwrap();
+    let logs = folder.join("logs");
+    // Cut in the middle of its fifth line, as by a full disk.
+    let whole =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/transcript/claude-code/compaction.jsonl");
+    let text = std::fs::read_to_string(whole).unwrap();
+    let lines: Vec<&str> = text.lines().take(5).collect();
+    let (last, before) = lines.split_last().unwrap();
+    std::fs::write(logs.join("cut.jsonl"), format!("{}\n{}", before.join("\n"), &last[..last.len() / 2]))
+        .unwrap();
+    // Larger than is read; nothing of it lies on the disk.
+    let huge = std::fs::File::create(logs.join("huge.jsonl")).unwrap();
+    huge.set_len(500 << 20).unwrap();
+    // A hundred thousand identifiers in one line.
+    let many: Vec<String> = (0..100_000).map(|number| format!("id_{number}")).collect();
+    let messages = json!([
+        { "role": "user", "content": format!("Keep these: {}", many.join(" ")) },
+        { "role": "assistant", "content": "I keep id_7." },
+        { "role": "user", "content": "And now?" },
+        { "role": "assistant", "content": "The one is id_99999." },
+    ]);
+    std::fs::write(logs.join("many.json"), messages.to_string()).unwrap();
+    // Other writing systems.
+    let scripts = json!([
+        { "role": "user", "content": "請記住「訂單號」`訂單_4711`。احفظ `رقم_الطلب`. Запомни `заказ_12`. `आदेश_9` याद रखें।" },
+        { "role": "assistant", "content": "好的" },
+        { "role": "user", "content": "现在呢?" },
+        { "role": "assistant", "content": "`訂單_4711`, `رقم_الطلب`, `заказ_12`, `आदेश_9`" },
+    ]);
+    std::fs::write(logs.join("scripts.json"), scripts.to_string()).unwrap();
+    #[cfg(unix)]
+    std::os::unix::fs::symlink(&logs, logs.join("again")).unwrap();
+    let run = simulate(&folder, &["logs", "-m", "auto(4k)", "--json", "--model", "openai:gpt-4o"]);
+    assert_eq!(run.code, 4, "{run:?}");
+    let report = run.json();
+    let failed: Vec<(&str, u64)> = report["failed"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| (one["file"].as_str().unwrap(), one["line"].as_u64().unwrap()))
+        .collect();
+    assert_eq!(failed, [("logs/cut.jsonl", 5), ("logs/huge.jsonl", 0)]);
+    let problem = report["failed"][1]["problem"].as_str().unwrap();
+    assert_eq!(problem, "524288000 bytes are more than the 268435456 that are read of one file; split it");
+    assert!(
+        figures(&report, "cut.jsonl")["input_tokens"].as_u64().unwrap() > 0,
+        "the lines before are replayed"
+    );
+    assert!(figures(&report, "many.json")["input_tokens"].as_u64().unwrap() > 0);
+    // All four names were said and are still there.
+    assert_eq!(figures(&report, "scripts.json")["answer_grounding"], 1.0);
+    assert_eq!(
+        report["transcripts"].as_array().unwrap().len(),
+        3,
+        "a link to a folder above is not followed again"
+    );
+}
+
+#[test]
+fn a_limit_below_what_must_stay_and_unknown_models_say_so() {
+    let folder = recorded("simulate-limits");
+    let tight =
+        simulate(&folder, &["logs", "-m", "auto(10)", "-m", "passthrough", "--model", "openai:gpt-4o"]);
+    assert_eq!(tight.code, 0, "{tight:?}");
+    assert!(
+        tight.stdout.contains("auto(10): 44 calls whose protected part alone is above the budget"),
+        "{tight:?}"
+    );
+    let advice = tight.stdout.lines().last().unwrap();
+    assert!(
+        advice.starts_with("Take passthrough: it keeps "),
+        "what never fits is not recommended: {advice}"
+    );
+    let unknown = simulate(&folder, &["logs", "-m", "passthrough", "--model", "openai:no-such-model"]);
+    assert_eq!(unknown.code, 0, "{unknown:?}");
+    assert!(
+        unknown.stderr.contains("the prices of openai:no-such-model are not known: costs are relative"),
+        "{unknown:?}"
+    );
+    let nonsense = simulate(&folder, &["logs", "-m", "passthrough", "--model", "nobody:x"]);
+    assert_eq!(nonsense.code, 2, "{nonsense:?}");
+}
+
+#[test]
+fn a_sample_is_drawn_from_all_conversations_of_the_store() {
+    let folder = folder("simulate-sample");
+    for (number, rounds) in (1..=5).zip(2..) {
+        std::fs::write(folder.join(format!("{number}.json")), orders(rounds).to_string()).unwrap();
+    }
+    let imported = scrollback_in(&folder, &["import", "1.json", "2.json", "3.json", "4.json", "5.json"], b"");
+    assert_eq!(imported.code, 0, "{imported:?}");
+    let drawn = |seed: u64| {
+        let seed = seed.to_string();
+        let run = simulate(&folder, &["-m", "passthrough", "--sample", "1", "--seed", &seed, "--json"]);
+        run.json()["transcripts"][0]["conversation"].as_str().unwrap().to_string()
+    };
+    let all: std::collections::BTreeSet<String> = (1..=8).map(drawn).collect();
+    assert!(all.len() > 1, "eight seeds draw different conversations of five: {all:?}");
+    assert_eq!(drawn(3), drawn(3));
 }

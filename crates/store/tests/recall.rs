@@ -116,7 +116,7 @@ struct Score {
 #[allow(clippy::similar_names, reason = "a store and a score")]
 async fn needles(slots: &[Slot], name: &str, score: &mut Score) {
     let manager = manager::parse("sticky(token_budget(2500))").unwrap();
-    let candidate = Candidate { manager, lists_lost: true };
+    let candidate = Candidate { lists_lost: true, ..Candidate::new(&manager) };
     let (needs, wanted) = (Needs::of(slots), AtomicBool::new(true));
     let tally = simulate(slots, &needs, &candidate, &CurationContext::default(), &|| 0.0, &wanted);
     let mut lost: Vec<Lost> = tally.lost;

@@ -56,6 +56,10 @@ pub(crate) struct SimulateArgs {
     #[arg(long)]
     pub(crate) lost: bool,
 
+    /// Simulate the longer lifetime of caches that requests can ask for: an hour for Claude, a day for GPT
+    #[arg(long)]
+    pub(crate) long_cache: bool,
+
     /// Write the figures as CSV (`-`: standard output)
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,

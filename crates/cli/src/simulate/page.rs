@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use scrollback_core::replay::Figures;
+use scrollback::SimulationReport;
+use scrollback_core::replay::{Figures, cost, kept, on_frontier};
 
-use super::SimulationReport;
-use super::table::{cells, cost, kept, on_frontier, percent};
+use super::table::{cells, percent};
+use crate::amounts::counted;
 
 /// Size of the drawing, and the margin in which its axes stand.
 const WIDTH: f64 = 860.0;
@@ -22,9 +23,9 @@ svg{width:100%;height:auto}text{font-size:11px;fill:#5b6573}.name{fill:#1d2430}p
 const COLOURS: [&str; 8] =
     ["#2563eb", "#d97706", "#059669", "#dc2626", "#7c3aed", "#0891b2", "#be185d", "#4b5563"];
 
-pub(crate) fn page(report: &SimulationReport<'_>) -> String {
-    let calls = report.total.iter().map(|figures| figures.calls).max().unwrap_or(0);
-    let mut rows: Vec<&Figures> = report.total.iter().collect();
+pub(crate) fn page(report: &SimulationReport) -> String {
+    let calls = report.figures.iter().map(|figures| figures.calls).max().unwrap_or(0);
+    let mut rows: Vec<&Figures> = report.figures.iter().collect();
     rows.sort_by(|one, other| {
         cost(one).total_cmp(&cost(other)).then_with(|| one.manager.cmp(&other.manager))
     });
@@ -38,14 +39,15 @@ pub(crate) fn page(report: &SimulationReport<'_>) -> String {
     let model = report.model.as_deref().unwrap_or("no model named");
     let _ = write!(
         out,
-        "<p>{} conversations, {calls} calls, {}.</p>",
-        report.gathered.conversations.len(),
+        "<p>{}, {}, {}.</p>",
+        counted(report.transcripts.len() as u64, "conversation"),
+        counted(calls, "call"),
         escaped(model)
     );
     out.push_str(&curves(&rows));
     out.push_str(&table(&rows));
     out.push_str("<p class=\"small\">Cost is in proportion to sending everything. Arguments and answers: the share of the values that replies used and that views still showed, over calls whose history is above the budget, without what every view shows. Highlighted: no other is cheaper and keeps more.</p>");
-    for failed in &report.gathered.failed {
+    for failed in &report.failed {
         let _ = write!(
             out,
             "<p class=\"small\">Not read: {}: {}</p>",
@@ -59,8 +61,12 @@ pub(crate) fn page(report: &SimulationReport<'_>) -> String {
 
 /// Candidates of one kind that differ in their numbers only, as a line through their points.
 fn curves(rows: &[&Figures]) -> String {
-    let shown: Vec<&&Figures> = rows.iter().filter(|row| row.cost_ratio.is_some()).collect();
-    let most = shown.iter().map(|row| cost(row)).fold(1.0, f64::max);
+    let shown: Vec<(&Figures, f64)> = rows
+        .iter()
+        .filter(|row| row.cost_ratio.is_some())
+        .filter_map(|row| Some((*row, kept(row)?)))
+        .collect();
+    let most = shown.iter().map(|(row, _)| cost(row)).fold(1.0, f64::max);
     let x = |figures: &Figures| MARGIN + (WIDTH - 2.0 * MARGIN) * cost(figures) / most;
     let y = |share: f64| HEIGHT - MARGIN - (HEIGHT - 2.0 * MARGIN) * share;
     let mut out =
@@ -89,26 +95,26 @@ fn curves(rows: &[&Figures]) -> String {
         WIDTH / 2.0,
         HEIGHT - 12.0
     );
-    let mut families: BTreeMap<String, Vec<&Figures>> = BTreeMap::new();
-    for figures in shown {
-        families.entry(family(&figures.manager)).or_default().push(figures);
+    let mut families: BTreeMap<String, Vec<(&Figures, f64)>> = BTreeMap::new();
+    for (figures, kept) in shown {
+        families.entry(family(&figures.manager)).or_default().push((figures, kept));
     }
     for (members, colour) in families.values().zip(COLOURS.iter().cycle()) {
         let points: Vec<String> =
-            members.iter().map(|one| format!("{:.1},{:.1}", x(one), y(kept(one)))).collect();
+            members.iter().map(|(one, kept)| format!("{:.1},{:.1}", x(one), y(*kept))).collect();
         let _ = write!(
             out,
             "<polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" points=\"{}\"/>",
             points.join(" ")
         );
-        for one in members {
-            let (across, down) = (x(one), y(kept(one)));
+        for (one, kept) in members {
+            let (across, down) = (x(one), y(*kept));
             let _ = write!(
                 out,
                 "<circle cx=\"{across:.1}\" cy=\"{down:.1}\" r=\"4\" fill=\"{colour}\"><title>{0}: {1:.2}× , {2}</title></circle><text class=\"name\" x=\"{3:.1}\" y=\"{4:.1}\">{0}</text>",
                 escaped(&one.manager),
                 cost(one),
-                percent(Some(kept(one))),
+                percent(Some(*kept)),
                 across + 7.0,
                 down - 6.0
             );

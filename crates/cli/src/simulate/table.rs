@@ -3,20 +3,22 @@
 use std::fmt::Write;
 
 use anstyle::{Reset, Style};
-use scrollback_core::replay::Figures;
+use scrollback::SimulationReport;
+use scrollback_core::replay::{Figures, cost, on_frontier};
 
-use super::SimulationReport;
+use crate::amounts::counted;
 
-pub(crate) fn table(report: &SimulationReport<'_>) -> String {
-    let calls = report.total.iter().map(|figures| figures.calls).max().unwrap_or(0);
+pub(crate) fn table(report: &SimulationReport) -> String {
+    let calls = report.figures.iter().map(|figures| figures.calls).max().unwrap_or(0);
     if calls == 0 {
         return "no calls to replay: no reply of an assistant was found\n".into();
     }
     let (dim, bold) = (Style::new().dimmed(), Style::new().bold());
-    let conversations = report.gathered.conversations.len();
+    let conversations = report.transcripts.len();
     let model = report.model.as_deref().unwrap_or("no model named");
-    let mut out = format!("{conversations} conversations, {calls} calls, {model}\n\n");
-    let mut rows: Vec<&Figures> = report.total.iter().collect();
+    let mut out =
+        format!("{}, {}, {model}\n\n", counted(conversations as u64, "conversation"), counted(calls, "call"));
+    let mut rows: Vec<&Figures> = report.figures.iter().collect();
     rows.sort_by(|one, other| {
         cost(one).total_cmp(&cost(other)).then_with(|| one.manager.cmp(&other.manager))
     });
@@ -39,7 +41,7 @@ pub(crate) fn table(report: &SimulationReport<'_>) -> String {
     }
     let _ = writeln!(
         out,
-        "\n{dim}cost: × passthrough. arguments, answers: kept of what replies used, where the manager's choice decides.\n*: no other is cheaper and keeps more.{Reset}"
+        "\n{dim}cost: × passthrough. arguments, answers: share of the values used by replies that was still visible at cuts.\n*: no other is cheaper and keeps more.{Reset}"
     );
     for figures in &rows {
         if let Some(why) = &figures.stopped {
@@ -48,64 +50,24 @@ pub(crate) fn table(report: &SimulationReport<'_>) -> String {
         if figures.infeasible > 0 {
             let _ = writeln!(
                 out,
-                "{dim}{}: {} calls whose protected part alone is above the budget{Reset}",
-                figures.manager, figures.infeasible
+                "{dim}{}: {} whose protected part alone is above the budget{Reset}",
+                figures.manager,
+                counted(figures.infeasible, "call")
             );
         }
     }
-    out.push_str(&advice(&rows));
+    out.push_str(&advice(report));
     out
 }
 
-/// In words, which candidate to take.
-fn advice(rows: &[&Figures]) -> String {
-    let Some(best) = best(rows) else { return String::new() };
-    let cost = best
-        .cost_ratio
-        .map_or_else(String::new, |ratio| format!(" at {ratio:.2} × the cost of sending everything"));
-    let kept = match (best.at_cut.argument_retention, best.at_cut.answer_grounding) {
-        (None, None) => "nothing was at stake".to_string(),
-        (arguments, answers) => {
-            format!(
-                "it keeps {} of the arguments and {} of the answers",
-                percent(arguments),
-                percent(answers)
-            )
-        }
-    };
-    format!(
-        "\nTake {0}: {kept}{cost}. Paste: -m '{0}', or in scrollback.toml: [server] managers = [{1}]\n",
-        best.manager,
-        serde_json::Value::from(best.manager.as_str())
-    )
-}
-
-/// The candidate with the lowest sum of cost and loss, both as shares of sending everything.
-fn best<'f>(rows: &[&'f Figures]) -> Option<&'f Figures> {
-    let weighed = |figures: &Figures| cost(figures) + (1.0 - kept(figures));
-    let able = rows.iter().filter(|figures| figures.stopped.is_none() && figures.calls > 0);
-    able.min_by(|one, other| weighed(one).total_cmp(&weighed(other))).copied()
-}
-
-/// Whether no other candidate is cheaper and keeps more.
-pub(crate) fn on_frontier(one: &Figures, all: &[&Figures]) -> bool {
-    one.stopped.is_none()
-        && !all.iter().any(|other| {
-            let (cheaper, keeps) = (cost(other) - cost(one), kept(other) - kept(one));
-            other.stopped.is_none() && cheaper <= 0.0 && keeps >= 0.0 && (cheaper < 0.0 || keeps > 0.0)
-        })
-}
-
-/// What it costs in proportion to sending everything; more than anything where that is not known.
-pub(crate) fn cost(figures: &Figures) -> f64 {
-    figures.cost_ratio.unwrap_or(f64::MAX)
-}
-
-/// How much it keeps where its choice decides: the mean of what is known.
-pub(crate) fn kept(figures: &Figures) -> f64 {
-    let shares = [figures.at_cut.argument_retention, figures.at_cut.answer_grounding];
-    let known: Vec<f64> = shares.into_iter().flatten().collect();
-    if known.is_empty() { 1.0 } else { known.iter().sum::<f64>() / known.len() as f64 }
+/// In words, which candidate to take, and what to paste.
+fn advice(report: &SimulationReport) -> String {
+    let Some(advice) = report.advice() else { return String::new() };
+    let paste = advice.manager.map_or_else(String::new, |manager| {
+        let listed = serde_json::Value::from(manager.as_str());
+        format!(" Paste: -m '{manager}', or in scrollback.toml: [server] managers = [{listed}]")
+    });
+    format!("\n{}{paste}\n", advice.reason)
 }
 
 pub(crate) fn percent(share: Option<f64>) -> String {

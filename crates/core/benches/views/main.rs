@@ -77,7 +77,6 @@ fn field(set: &Set, wanted: &BenchArgs) -> Vec<(String, Option<u64>)> {
         "token_budget(B)",
         "sticky(token_budget(B))",
         "relevant(B)",
-        "auto(B,version=1)",
         "auto(B)",
     ];
     let given: Vec<&str> = if wanted.managers.is_empty() {
@@ -111,8 +110,8 @@ fn length(conversation: &Conversation, cx: &CurationContext) -> u64 {
     entries.sum()
 }
 
-/// One conversation: its place, its length, and the tallies of our managers and of the others.
-type Measured = (usize, u64, Vec<Tally>, Vec<Tally>);
+/// One conversation: its place, its length, and the tallies of our managers and of the others, where those made views of it.
+type Measured = (usize, u64, Vec<Tally>, Vec<Option<Tally>>);
 
 /// Replays all conversations of a set, on as many threads as there are cores.
 fn measure(set: &Set, conversations: &[Conversation], wanted: &BenchArgs) -> Fallible<()> {
@@ -162,14 +161,13 @@ fn measure(set: &Set, conversations: &[Conversation], wanted: &BenchArgs) -> Fal
     for (number, (name, budget)) in names.enumerate() {
         let mut all = Sums::default();
         for (at, length, ours, theirs) in &done {
-            let (Some(whole), Some(tally)) = (ours.first(), ours.iter().chain(theirs).nth(number)) else {
-                continue;
-            };
+            let tally = ours.get(number).or_else(|| theirs.get(number - ours.len())?.as_ref());
+            let (Some(whole), Some(tally)) = (ours.first(), tally) else { continue };
             let is_over = budget.is_none_or(|budget| *length > budget);
-            all.add(whole, tally, is_over);
+            all.add(whole, tally, is_over, budget);
             if wanted.each && is_over {
                 let mut one = Sums::default();
-                one.add(whole, tally, true);
+                one.add(whole, tally, true, budget);
                 println!(
                     "{}",
                     one.line(
@@ -185,17 +183,29 @@ fn measure(set: &Set, conversations: &[Conversation], wanted: &BenchArgs) -> Fal
     Ok(())
 }
 
-/// A manager and sending everything, over all conversations and over those longer than the budget.
+/// A manager and sending everything: over all conversations, over those longer than the budget, and over the calls whose history
+/// is above it.
 #[derive(Default)]
 struct Sums {
     tally: Tally,
     whole: Tally,
     over: (f64, f64),
+    conversations: u64,
     conversations_over: u64,
+    calls_over: u64,
+    over_calls: (f64, f64),
 }
 
 impl Sums {
-    fn add(&mut self, whole: &Tally, tally: &Tally, is_over: bool) {
+    fn add(&mut self, whole: &Tally, tally: &Tally, is_over: bool, budget: Option<u64>) {
+        self.conversations += 1;
+        for (all, one) in whole.per_call.iter().zip(&tally.per_call) {
+            if budget.is_none_or(|budget| all.tokens > budget) {
+                self.calls_over += 1;
+                self.over_calls.0 += price(one.cache_read, one.tokens);
+                self.over_calls.1 += price(all.cache_read, all.tokens);
+            }
+        }
         self.tally.add(tally);
         self.whole.add(whole);
         if is_over {
@@ -213,7 +223,8 @@ impl Sums {
             "answers": figures.at_cut.answer_grounding.map(round),
             "of": [self.tally.kept_at_cut.arguments.of, self.tally.kept_at_cut.answer.of],
             "cost": figures.cost_ratio.map(round), "input_cost": round(input_cost(&self.tally) / input_cost(&self.whole).max(1.0)),
-            "over_cost": round(self.over.0 / self.over.1.max(1.0)), "over": self.conversations_over,
+            "over_cost": round(self.over.0 / self.over.1.max(1.0)), "over": self.conversations_over, "conversations": self.conversations,
+            "over_calls_cost": round(self.over_calls.0 / self.over_calls.1.max(1.0)), "over_calls": self.calls_over,
             "tokens_per_call": self.tally.input_tokens / self.tally.calls.max(1), "calls": self.tally.calls, "cuts": self.tally.cuts,
             "peak": self.tally.peak, "task": round(figures.task_kept), "violations": self.tally.violations,
             "infeasible": self.tally.infeasible, "ms_p50": figures.ms_p50, "ms_p99": figures.ms_p99,
@@ -225,6 +236,11 @@ impl Sums {
 /// Reading and writing without the replies, in tokens of plain input.
 fn input_cost(tally: &Tally) -> f64 {
     tally.cache_read as f64 * 0.1 + tally.cache_write as f64 * 1.25
+}
+
+/// The same of one call, of whose tokens so many are read from a cache.
+fn price(read: u64, tokens: u64) -> f64 {
+    read as f64 * 0.1 + tokens.saturating_sub(read) as f64 * 1.25
 }
 
 /// Writes to a file, creating it, or at its end.

@@ -94,17 +94,21 @@ pub(crate) fn read(file: &Path, set: &str) -> Fallible<Vec<Peer>> {
 }
 
 impl Peer {
-    /// Its views of a conversation, measured.
-    pub(crate) fn judged(&self, conversation: &Conversation, needs: &Needs, cx: &CurationContext) -> Tally {
-        let none = Vec::new();
-        let views = self.views.get(&conversation.name).unwrap_or(&none).iter();
+    /// Its views of a conversation, measured; none if it made none, because it failed or took too long.
+    pub(crate) fn judged(
+        &self,
+        conversation: &Conversation,
+        needs: &Needs,
+        cx: &CurationContext,
+    ) -> Option<Tally> {
+        let views = self.views.get(&conversation.name)?.iter();
         let views: Vec<ForeignView> = views
             .map(|(position, shown)| ForeignView {
                 position: *position,
                 items: shown.iter().filter_map(|shown| item(shown, &conversation.slots)).collect(),
             })
             .collect();
-        judge(&conversation.slots, needs, &views, self.budget, cx)
+        Some(judge(&conversation.slots, needs, &views, self.budget, cx))
     }
 }
 

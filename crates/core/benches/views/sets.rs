@@ -15,7 +15,8 @@ pub(crate) struct Set {
     pub(crate) budgets: &'static [u64],
 }
 
-/// Coding agents are tried with the budgets people set; the short conversations of tau-bench with 2,000 tokens.
+/// Coding agents are tried with the budgets people set; the short conversations of tau-bench with 1,000 and 2,000
+/// tokens beside instructions of about 1,250.
 pub(crate) const SETS: [Set; 7] = [
     Set {
         name: "claude-code",
@@ -28,7 +29,7 @@ pub(crate) const SETS: [Set; 7] = [
         folders: &["claude-code-session-share", "claude-code-fasthooks"],
         budgets: &[8_000, 16_000, 32_000],
     },
-    Set { name: "tau-bench", folders: &["tau-bench"], budgets: &[2_000] },
+    Set { name: "tau-bench", folders: &["tau-bench"], budgets: &[2_250, 3_250] },
     Set { name: "swe-agent", folders: &["swe-agent"], budgets: &[8_000] },
     Set { name: "openhands", folders: &["openhands"], budgets: &[8_000, 16_000] },
     Set { name: "trail", folders: &["trail"], budgets: &[8_000] },

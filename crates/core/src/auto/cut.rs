@@ -10,6 +10,7 @@ use super::notice::notice;
 use super::plan::{AutoPlan, PlanUnit};
 use crate::context::CurationContext;
 use crate::entry::Role;
+use crate::model::{ModelFacts, ModelName, facts};
 use crate::need::NeedIndex;
 use crate::need::score::{Moment, ONE, folders};
 use crate::need::segments::{heading, segment_texts};
@@ -23,14 +24,36 @@ use crate::view::View;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Parameters {
     /// What one missing value costs, as a share of the tokens left beside the instructions.
-    pub(crate) need: usize,
+    need: usize,
+    /// What writing to a cache costs beyond reading from it, as a share of the price of input.
+    extra: u32,
+    /// What reading from a cache costs, as a share of the price of input.
+    read: u32,
+}
+
+impl Parameters {
+    /// The parameters for a model: its own prices where the table of models has them for input and for reading, else the usual
+    /// ones.
+    pub(crate) fn of(need: usize, model: Option<&ModelName>) -> Self {
+        let (extra, read) = model.and_then(facts).and_then(cache_prices).unwrap_or((EXTRA, READ));
+        Parameters { need, extra, read }
+    }
+}
+
+/// What writing costs beyond reading, and what reading costs, per mille of the price of input.
+fn cache_prices(facts: ModelFacts) -> Option<(u32, u32)> {
+    let input = facts.input_per_mtok.filter(|input| *input > 0.0)?;
+    let share = |price: f64| (price * 1000.0 / input).round() as u32;
+    let read = share(facts.cache_read_per_mtok?);
+    let write = share(facts.cache_write_per_mtok.unwrap_or(input));
+    Some((write.saturating_sub(read), read))
 }
 
 /// Most tokens that one missing value costs.
 const NEED_MOST: u128 = 16_000;
-/// What writing to a cache costs beyond reading from it, and what reading costs, as shares of the price of input.
-const EXTRA: u128 = 1150;
-const READ: u128 = 100;
+/// What writing to a cache costs beyond reading from it, and what reading costs, for models without known prices.
+const EXTRA: u32 = 1150;
+const READ: u32 = 100;
 /// Places at which the prefix may end that are tried.
 const SPOTS: usize = 12;
 /// Share of the free tokens for newest groups that stand whole.
@@ -409,8 +432,9 @@ impl Market<'_> {
         let need = (scene.parameters.need as u128 * free / 1000).min(NEED_MOST);
         let misses = need * u128::from(missing) * 1000 / u128::from(ONE);
         let new = size.saturating_sub(start.kept as u128);
-        let writes = EXTRA * new * growth / growth.max(limit.saturating_sub(size)).max(1);
-        let reads = READ * (size + limit) / 2;
+        let writes =
+            u128::from(scene.parameters.extra) * new * growth / growth.max(limit.saturating_sub(size)).max(1);
+        let reads = u128::from(scene.parameters.read) * (size + limit) / 2;
         misses + writes + reads
     }
 }
@@ -499,4 +523,38 @@ fn places(costs: &[usize]) -> Vec<usize> {
 pub(crate) fn fixed_tokens(view: &View<'_>, counter: Counter, cx: &CurationContext) -> (usize, usize) {
     let fixed = cx.overhead(counter) + cx.opening(counter) + view.anchored_tokens(counter);
     (fixed, fixed - counter.factor.apply(crate::tokens::OVERHEAD).min(fixed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prices_of_the_cache_are_those_of_the_model() {
+        let of = |name: &str| {
+            let model = ModelName::parse(name).ok();
+            let known = Parameters::of(1250, model.as_ref());
+            (known.extra, known.read)
+        };
+        assert_eq!(of("anthropic:claude-sonnet-4-5"), (1150, 100));
+        assert_eq!(of("openai:gpt-4o"), (500, 500), "reading costs half, and writing nothing extra");
+        assert_eq!(of("openai:no-such-model"), (1150, 100));
+        assert_eq!(
+            cache_prices(ModelFacts { input_per_mtok: Some(0.0), ..free() }),
+            None,
+            "free models have no relation"
+        );
+        assert_eq!(Parameters::of(1250, None), Parameters { need: 1250, extra: 1150, read: 100 });
+    }
+
+    fn free() -> ModelFacts {
+        ModelFacts {
+            context_window: 1000,
+            max_output: None,
+            input_per_mtok: None,
+            output_per_mtok: Some(0.0),
+            cache_read_per_mtok: Some(0.0),
+            cache_write_per_mtok: None,
+        }
+    }
 }

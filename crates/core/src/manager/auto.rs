@@ -52,8 +52,16 @@ impl HistoryManager for Auto {
 
     fn curate<'r>(&self, view: View<'r>, cx: &CurationContext) -> Result<View<'r>, CurationError> {
         let limit = self.limit(cx)?;
-        let view = self.planned(view, limit, cx);
-        let needed = view.total_tokens(cx.counter, cx);
+        let mut planned = self.planned(view.clone(), limit, cx);
+        let mut needed = planned.total_tokens(cx.counter, cx);
+        if needed > limit {
+            // What is owed stays only where there is room for it.
+            let mut bare = view;
+            bare.forgo_owed();
+            planned = self.planned(bare, limit, cx);
+            needed = planned.total_tokens(cx.counter, cx);
+        }
+        let view = planned;
         if needed > limit { Err(CurationError::BudgetTooSmall { needed, budget: limit }) } else { Ok(view) }
     }
 
@@ -138,13 +146,15 @@ struct Planner<'v, 'r> {
     counter: Counter,
     fixed: usize,
     lead: usize,
+    parameters: Parameters,
     index: Option<NeedIndex>,
 }
 
 impl<'v, 'r> Planner<'v, 'r> {
     fn new(auto: &'v Auto, limit: usize, view: &'v View<'r>, cx: &'v CurationContext) -> Self {
         let (fixed, lead) = fixed_tokens(view, cx.counter, cx);
-        Planner { auto, limit, view, cx, counter: cx.counter, fixed, lead, index: None }
+        let parameters = Parameters::of(auto.need, cx.model.as_ref());
+        Planner { auto, limit, view, cx, counter: cx.counter, fixed, lead, parameters, index: None }
     }
 
     fn state(mut self) -> State {
@@ -180,7 +190,8 @@ impl<'v, 'r> Planner<'v, 'r> {
     fn folded(&mut self) -> State {
         let record = self.view.record();
         let key = self.view.lineage().map(|lineage| {
-            signature(&(lineage, self.auto, self.cx.preserve_task, self.counter, self.fixed, self.limit))
+            let sizes = (self.counter, self.fixed, self.limit);
+            signature(&(lineage, self.auto, self.cx.preserve_task, sizes, self.parameters))
         });
         let mut fold = key.and_then(|key| record.cache.plan_fold(key)).unwrap_or_default();
         let all = self.all();
@@ -257,6 +268,12 @@ impl<'v, 'r> Planner<'v, 'r> {
         units.iter().map(tokens).sum()
     }
 
+    /// The groups that a plan before group `end` must show whole because they are owed.
+    fn owed(&self, end: u32) -> Ranges {
+        let owed = self.view.owed_before(end).intersect(&Ranges::one(0..end));
+        self.view.within_share(&owed, self.limit, self.counter)
+    }
+
     /// The groups that a call before group `end` must be shown whole.
     fn live(&self, end: u32) -> Ranges {
         let before = self.view.body().intersect(&Ranges::one(0..end));
@@ -291,11 +308,11 @@ impl<'v, 'r> Planner<'v, 'r> {
             counter: self.counter,
             index: &index,
             now,
-            live: self.live(now),
+            live: self.live(now).union(&self.owed(now)),
             limit: self.limit,
             fixed: self.fixed,
             lead: self.lead,
-            parameters: Parameters { need: self.auto.need },
+            parameters: self.parameters,
         };
         let plan = scene.plan(units);
         self.index = Some(index);

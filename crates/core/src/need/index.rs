@@ -67,15 +67,71 @@ struct EntryRow {
     segment_ids: u32,
 }
 
+/// Numbers of identifiers in open places, found by the hash of the text. Never iterated, so nothing depends on the hash.
+///
+/// A map that holds keys would take four times the memory, for texts that stand in one list already.
+#[derive(Debug, Default)]
+struct TextTable {
+    /// A power of two of places; [`NONE`] where one is free.
+    places: Vec<u32>,
+    used: usize,
+}
+
+impl TextTable {
+    /// The number for which `is_it` holds, among those of this hash.
+    fn find(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> Option<u32> {
+        let mask = self.places.len().checked_sub(1)?;
+        let mut at = hash as usize & mask;
+        loop {
+            match *self.places.get(at)? {
+                NONE => return None,
+                id if is_it(id) => return Some(id),
+                _ => at = (at + 1) & mask,
+            }
+        }
+    }
+
+    /// Adds a number that is not there. `hash_of` gives the hash of one that is, when they move to more places.
+    fn insert(&mut self, hash: u64, id: u32, hash_of: impl Fn(u32) -> u64) {
+        if (self.used + 1) * 4 > self.places.len() * 3 {
+            let more = (self.places.len() * 2).max(64);
+            for known in std::mem::replace(&mut self.places, vec![NONE; more]) {
+                if known != NONE {
+                    self.put(hash_of(known), known);
+                }
+            }
+        }
+        self.put(hash, id);
+        self.used += 1;
+    }
+
+    fn put(&mut self, hash: u64, id: u32) {
+        let mask = self.places.len().saturating_sub(1);
+        let mut at = hash as usize & mask;
+        while let Some(place) = self.places.get_mut(at) {
+            if *place == NONE {
+                *place = id;
+                return;
+            }
+            at = (at + 1) & mask;
+        }
+    }
+}
+
+/// Makes room for more in steps of an eighth: doubling would leave up to half of a long list empty.
+fn grow<T>(list: &mut Vec<T>, more: usize) {
+    if list.capacity() - list.len() < more {
+        list.reserve_exact(more.max(list.len() / 8));
+    }
+}
+
 /// Identifiers and segments of the entries before a position of a record.
 #[derive(Debug, Default)]
 pub(crate) struct NeedIndex {
     /// The text of every identifier, one behind the other.
     texts: String,
     known: Vec<IdentifierUse>,
-    /// Identifiers by hash; those that share one are chained through `same_hash`. Never iterated.
-    by_hash: HashMap<u64, u32>,
-    same_hash: HashMap<u32, u32>,
+    by_text: TextTable,
     posts: Vec<Vec<u32>>,
     entries: Vec<EntryRow>,
     /// Identifiers of the entries, one list behind the other.
@@ -127,11 +183,13 @@ impl NeedIndex {
             if entry.role == Role::Tool {
                 self.note_fields(&reading.content, &ids);
             }
+            grow(&mut self.ids, ids.len());
             self.ids.extend(&ids);
             self.note_segments(&reading);
         }
         row.ids_end = self.ids.len() as u32;
         row.segments_end = self.segments.len() as u32;
+        grow(&mut self.entries, 1);
         self.entries.push(row);
     }
 
@@ -200,6 +258,8 @@ impl NeedIndex {
             }
             rows.push((segment.shown.len() as u32, ids));
         });
+        grow(&mut self.segments, rows.len());
+        grow(&mut self.segment_ids, rows.iter().map(|(_, ids)| ids.len()).sum());
         for (bytes, ids) in rows {
             self.segment_ids.extend(ids);
             self.segments.push(SegmentRow { bytes, ids_end: self.segment_ids.len() as u32 });
@@ -212,12 +272,15 @@ impl NeedIndex {
             return id;
         }
         let id = self.known.len() as u32;
-        let hash = hash_of(name);
-        if let Some(first) = self.by_hash.insert(hash, id) {
-            self.same_hash.insert(id, first);
-        }
         let start = self.texts.len() as u32;
+        if self.texts.capacity() - self.texts.len() < name.len() {
+            self.texts.reserve_exact(name.len().max(self.texts.len() / 8));
+        }
         self.texts.push_str(name);
+        let mut table = std::mem::take(&mut self.by_text);
+        table.insert(hash_of(name), id, |known| hash_of(self.text(known)));
+        self.by_text = table;
+        grow(&mut self.known, 1);
         self.known.push(IdentifierUse {
             start,
             length: name.len() as u32,
@@ -237,14 +300,7 @@ impl NeedIndex {
     }
 
     fn find(&self, name: &str) -> Option<u32> {
-        let mut next = self.by_hash.get(&hash_of(name)).copied();
-        while let Some(id) = next {
-            if self.text(id) == name {
-                return Some(id);
-            }
-            next = self.same_hash.get(&id).copied();
-        }
-        None
+        self.by_text.find(hash_of(name), |id| self.text(id) == name)
     }
 
     /// An identifier as it is spelled.
@@ -294,7 +350,16 @@ impl NeedIndex {
 
     /// The identifiers of one segment.
     pub(crate) fn segment_ids(&self, position: u32, number: u32) -> &[u32] {
-        self.segments(position).nth(number as usize).map_or(&[], |segment| segment.ids)
+        let Some(row) = self.entries.get(position as usize) else { return &[] };
+        let first = self.before(position).segments_end as usize;
+        let at = first + number as usize;
+        let Some(segment) = self.segments.get(at).filter(|_| at < row.segments_end as usize) else {
+            return &[];
+        };
+        // The identifiers of a segment begin where those of the one before it end.
+        let before = at.checked_sub(1).filter(|before| *before >= first).and_then(|at| self.segments.get(at));
+        let start = before.map_or(row.segment_ids, |before| before.ids_end);
+        self.segment_ids.get(start as usize..segment.ids_end as usize).unwrap_or_default()
     }
 
     /// Bytes of content and arguments of the entry at a position, and the number of its calls.
@@ -316,7 +381,7 @@ impl NeedIndex {
         let names: usize = self.names.keys().map(|name| name.len() + 32).sum();
         self.texts.capacity()
             + self.known.capacity() * size_of::<IdentifierUse>()
-            + self.by_hash.capacity() * (size_of::<(u64, u32)>() + 1)
+            + self.by_text.places.capacity() * 4
             + posts
             + names
             + self.entries.capacity() * size_of::<EntryRow>()
@@ -414,6 +479,6 @@ mod tests {
             .map(|entry| entry.origin.raw.len())
             .sum();
         let share = index.memory() as f64 / json as f64;
-        assert!(share < 1.6, "{share:.2} times the record's JSON");
+        assert!(share <= 1.0, "{share:.2} times the record's JSON");
     }
 }

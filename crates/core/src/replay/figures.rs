@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::caching::CacheRule;
+use super::caching::{CacheRetention, CacheRule};
 use super::needs::Retained;
 use crate::model::ModelFacts;
 
@@ -120,7 +120,7 @@ impl Tally {
     }
 
     /// Puts prices to the tokens: those of the model, and beside them those of its provider's cache relative to plain input.
-    pub(super) fn price(&mut self, prices: Option<&ModelFacts>, rule: &CacheRule) {
+    pub(super) fn price(&mut self, prices: Option<&ModelFacts>, rule: &CacheRule, retention: CacheRetention) {
         let cost = |read: f64, write: f64, output: f64| {
             self.cache_read as f64 * read
                 + self.cache_write as f64 * write
@@ -129,7 +129,11 @@ impl Tally {
         self.cost_usd = prices.and_then(|prices| {
             let input = prices.input_per_mtok?;
             let read = prices.cache_read_per_mtok.unwrap_or(input);
-            let write = prices.cache_write_per_mtok.unwrap_or(input);
+            let write = match (retention, rule.long) {
+                // The table of models has the price of the shortest lifetime.
+                (CacheRetention::Long, Some((_, write))) => input * write,
+                _ => prices.cache_write_per_mtok.unwrap_or(input),
+            };
             Some(cost(read, write, prices.output_per_mtok?) / 1e6)
         });
         self.relative_cost = cost(rule.read, rule.write, OUTPUT);

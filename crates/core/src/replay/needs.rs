@@ -131,16 +131,30 @@ impl Needs {
         self.values.len() - 1
     }
 
-    /// Finds every value in every text, in one pass over each.
+    /// Finds every value in every text: in one pass over each, or in several where the values are too many for one automaton.
     fn locate(&mut self, slots: &[Slot]) {
-        let built = AhoCorasick::builder().kind(Some(AhoCorasickKind::ContiguousNFA)).build(&self.values);
-        // Too many values for an automaton: then nothing is known to be needed.
-        let Ok(finder) = built else { return };
+        let mut parts = vec![(0, self.values.len())];
+        while let Some((first, end)) = parts.pop() {
+            let values = self.values.get(first..end).unwrap_or_default();
+            match AhoCorasick::builder().kind(Some(AhoCorasickKind::ContiguousNFA)).build(values) {
+                Ok(finder) => self.locate_with(&finder, first, slots),
+                Err(_) if end - first > 1 => {
+                    let middle = first.midpoint(end);
+                    parts.extend([(first, middle), (middle, end)]);
+                }
+                // No automaton takes one value of at most LONGEST bytes only if there is no memory.
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Finds the values from number `first` on for which a finder was built.
+    fn locate_with(&mut self, finder: &AhoCorasick, first: usize, slots: &[Slot]) {
         for (position, entry) in messages(slots) {
             for text in said(entry) {
                 for found in finder.find_overlapping_iter(text.as_str()) {
                     if stands_alone(&text, found.start(), found.end())
-                        && let Some(places) = self.places.get_mut(found.pattern().as_usize())
+                        && let Some(places) = self.places.get_mut(first + found.pattern().as_usize())
                         && places.last() != Some(&position)
                     {
                         places.push(position);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::caching::CacheRule;
+use super::caching::{CacheRetention, CacheRule, idle};
 use super::course::look;
 use super::figures::{CallFigures, Lost, Tally};
 use super::needs::{Needs, Stake};
@@ -29,6 +29,8 @@ pub struct Candidate {
     pub manager: SharedManager,
     /// Whether every value that it lost is listed.
     pub lists_lost: bool,
+    /// The lifetime of caches that its requests ask for.
+    pub retention: CacheRetention,
 }
 
 /// Repeats every call of a conversation under a manager: each reply of the assistant was the answer to one.
@@ -115,7 +117,7 @@ impl<'n> Simulation<'n> {
             tally: Tally::default(),
             needs,
             candidate,
-            caching: CacheRule::of(cx.model.as_ref()),
+            caching: CacheRule::of(cx.model.as_ref()).kept(candidate.retention),
             cx,
             wire,
             clock,
@@ -223,10 +225,9 @@ impl<'n> Simulation<'n> {
         tally.violations +=
             rendered.take_checked().map_or(0, |checked| checked.violations.iter().filter(fatal).count())
                 as u64;
-        let idle = self.called_at.filter(|at| at.0 > 0).map(|at| reply.created_at.0 - at.0);
         // Tools stand before everything that was said, so a prefix begins with them.
         let shared = if self.before.is_empty() { 0 } else { seen.shared + cx.tool_tokens(cx.counter) as u64 };
-        let cached = self.caching.held(shared, idle.filter(|_| reply.created_at.0 > 0));
+        let cached = self.caching.held(shared, idle(self.called_at, reply.created_at));
         tally.calls += 1;
         tally.input_tokens += tokens;
         tally.cache_read += cached;
@@ -275,7 +276,8 @@ impl<'n> Simulation<'n> {
     }
 
     fn finish(mut self) -> Tally {
-        self.tally.price(self.cx.model.as_ref().and_then(facts).as_ref(), &self.caching);
+        let prices = self.cx.model.as_ref().and_then(facts);
+        self.tally.price(prices.as_ref(), &self.caching, self.candidate.retention);
         self.tally
     }
 }
@@ -324,6 +326,6 @@ impl std::fmt::Debug for Candidate {
 impl Candidate {
     /// A manager to try.
     pub fn new(manager: &SharedManager) -> Self {
-        Candidate { manager: Arc::clone(manager), lists_lost: false }
+        Candidate { manager: Arc::clone(manager), lists_lost: false, retention: CacheRetention::Usual }
     }
 }

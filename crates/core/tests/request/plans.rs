@@ -170,9 +170,11 @@ proptest! {
         let (cx, asked) = (context(GPT, Wire::OpenaiChat), ours(Wire::OpenaiChat, GPT));
         let policy = policy(&format!("auto({limit}, need=4000)"));
         let mut record = Record::new();
-        let mut before: Option<Vec<String>> = None;
+        say(&mut record, &[json!({ "role": "system", "content": "Work on the files." })]);
+        let (mut before, mut task): (Option<Vec<String>>, Option<Value>) = (None, None);
         for messages in session(&steps) {
             say(&mut record, &messages);
+            task = messages.iter().rfind(|message| message["role"] == "user").cloned().or(task);
             let prepared = match prepare(&record, &asked, &policy, &cx) {
                 Ok(prepared) => prepared,
                 Err(PrepareError::Curation(_) | PrepareError::Invalid { .. }) => {
@@ -184,6 +186,9 @@ proptest! {
             prop_assert!(prepared.tokens.unwrap().total <= limit);
             let sent = messages_of(Wire::OpenaiChat, &prepared.body);
             assert_coherent(&sent);
+            let values: Vec<Value> = sent.iter().map(|text| serde_json::from_str(text).unwrap()).collect();
+            prop_assert_eq!(&values[0]["content"], "Work on the files.", "the lead is kept");
+            prop_assert!(task.iter().all(|task| values.contains(task)), "the task is kept");
             let planned = plans(&prepared);
             if let Some(before) = before.as_ref().filter(|_| planned == 0) {
                 prop_assert!(sent.starts_with(before), "views only grow between plans");

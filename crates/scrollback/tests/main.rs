@@ -152,3 +152,50 @@ fn a_program_that_depends_on_it_builds_no_command_line_and_no_server() {
     }
     assert!(has(&usual, "rusqlite") && !has(&tree(&["--no-default-features"]), "rusqlite"));
 }
+
+#[test]
+fn a_simulation_reads_folders_and_tells_every_transcript_and_lost_value() {
+    use scrollback::core::replay::{CompareOptions, Field, Losses};
+    use scrollback::{SimulationOptions, simulate};
+    let folder = tempfile::tempdir().unwrap();
+    let talk = |order: usize| {
+        let call =
+            json!({ "id": "c1", "type": "function", "function": { "name": "find", "arguments": "{}" } });
+        let clock =
+            json!({ "id": "c2", "type": "function", "function": { "name": "clock", "arguments": "{}" } });
+        let late = json!({ "order": format!("W{order}") }).to_string();
+        let last =
+            json!({ "id": "c3", "type": "function", "function": { "name": "cancel", "arguments": late } });
+        json!([
+            { "role": "user", "content": "Find my order." },
+            { "role": "assistant", "content": null, "tool_calls": [call] },
+            { "role": "tool", "tool_call_id": "c1", "content": format!("It is W{order}. {}", "word ".repeat(400)) },
+            { "role": "assistant", "content": null, "tool_calls": [clock] },
+            { "role": "tool", "tool_call_id": "c2", "content": "noon" },
+            { "role": "assistant", "content": "I found it." },
+            { "role": "user", "content": "word ".repeat(300) },
+            { "role": "assistant", "content": null, "tool_calls": [last] },
+        ])
+    };
+    std::fs::create_dir(folder.path().join("deep")).unwrap();
+    std::fs::write(folder.path().join("one.json"), talk(4711).to_string()).unwrap();
+    std::fs::write(folder.path().join("deep/two.json"), talk(4712).to_string()).unwrap();
+    std::fs::write(folder.path().join("broken.json"), "[{\n\"role\": ").unwrap();
+    let options = SimulationOptions {
+        field: Field { managers: vec!["token_budget(B)".into()], budgets: vec![500] },
+        how: CompareOptions { losses: Losses::Listed, ..CompareOptions::default() },
+        ..SimulationOptions::default()
+    };
+    let wanted = std::sync::atomic::AtomicBool::new(true);
+    let told = simulate(&[folder.path().to_path_buf()], &options, &wanted).unwrap();
+    assert_eq!(told.managers, ["token_budget(500)"]);
+    assert_eq!((told.transcripts.len(), told.figures[0].calls), (2, 8));
+    let lost: Vec<&str> =
+        told.transcripts.iter().flat_map(|one| &one.lost[0]).map(|lost| lost.value.as_str()).collect();
+    assert_eq!(lost, ["W4712", "W4711"], "in the order of files");
+    assert!(told.transcripts[1].lost[0].first().is_some_and(|lost| lost.stood_at.ends_with("one.json#2")));
+    assert_eq!((told.failed.len(), told.failed[0].line), (1, 2));
+    let usual = simulate(&[folder.path().join("one.json")], &SimulationOptions::default(), &wanted).unwrap();
+    let known = ["passthrough", "sliding_window(20)", "tool_result_truncator(2000)", "clear_tool_results(3)"];
+    assert_eq!(usual.managers, known, "no budget is below so short a history, and no model has a window");
+}

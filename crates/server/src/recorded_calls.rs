@@ -5,14 +5,14 @@ use std::sync::Arc;
 use scrollback_agent::provider::Provider;
 use scrollback_core::model::{self, ModelName};
 use scrollback_core::tokens::Factor;
-use scrollback_core::wire::{ParseOptions, Wire};
-use scrollback_core::{CurationContext, HistoryManager, Record, Summaries, Tools, json, manager};
+use scrollback_core::wire::Wire;
+use scrollback_core::{CurationContext, HistoryManager, Record, Summaries, Tools, manager};
 use scrollback_store::{CallListing, ConversationId, Sent, Tenant};
 use serde_json::Value;
 
 use crate::visibility::{CallVisibility, SentBody};
 use crate::{App, HttpProblem};
-use scrollback_core::replay::RepeatedCall;
+use scrollback_core::replay::{RepeatedCall, RequestFrame};
 
 /// A model by its name, which may leave out the provider where the model is known or the wire tells.
 pub(crate) fn model_named(name: &str, wire: Option<Wire>) -> Result<ModelName, HttpProblem> {
@@ -41,7 +41,9 @@ pub(crate) fn manager_from(value: &serde_json::Value) -> Result<Arc<dyn HistoryM
 
 /// The context of a view for a model, with the windows this server was told.
 pub(crate) fn context(app: &App, model: Option<ModelName>) -> CurationContext {
-    CurationContext { windows: app.catalog.windows(), ..CurationContext::for_model(model) }
+    let mut cx = CurationContext::for_model(model);
+    app.catalog.configure(&mut cx);
+    cx
 }
 
 /// What a recorded call asked for, to be repeated. A model or manager that is no longer known is told as such.
@@ -67,9 +69,7 @@ pub(crate) fn asked(app: &App, call: &Sent, tools: Option<Tools>) -> Result<Repe
 
 /// The tools a request offered.
 pub(crate) fn tools(call: &Sent) -> Option<Tools> {
-    let (wire, request) = (Wire::named(&call.wire)?, call.request.as_deref()?);
-    let body = json::check_bytes(request).ok()?;
-    wire.parse(body, &ParseOptions::default()).ok()?.tools
+    RequestFrame::read(Wire::named(&call.wire), call.request.as_deref()).tools
 }
 
 /// The newest call of a conversation, with what was sent; none if there was no call.
@@ -87,9 +87,7 @@ pub(crate) async fn newest(
 
 /// How many tokens a request allows its reply, where it says so.
 pub(crate) fn output(call: &Sent) -> Option<u64> {
-    let body = json::check_bytes(call.request.as_deref()?).ok()?;
-    let stated = ["max_output_tokens", "max_completion_tokens", "max_tokens"];
-    stated.iter().find_map(|key| body.get(key)?.text().parse().ok())
+    RequestFrame::read(None, call.request.as_deref()).output
 }
 
 /// The record a call was made from, without what was appended later; none if nothing was.

@@ -37,7 +37,7 @@ use operation::{ApiRequest, Operation, RequestBody, Right, Verb};
 pub(crate) use recipients::{EraseRecipientAnswer, erase_recipient};
 pub(crate) use runs::run_status_named;
 pub(crate) use search::role_named;
-pub(crate) use simulate::{Compared, Losses, Replayed, compare_all};
+pub(crate) use simulate::{Candidates, Compared, Losses, MOST_ENTRIES, Replayed, compare_all};
 
 /// Everything the API does.
 pub(crate) fn operations() -> Vec<Operation> {

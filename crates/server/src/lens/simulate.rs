@@ -15,7 +15,7 @@ use super::session_row::{conversation_title, session_title};
 use super::text::{Eyes, dollars, number, plural, said, short};
 use super::viewer::{PageContent, Viewer};
 use crate::HttpProblem;
-use crate::api::{Compared, Losses, Replayed};
+use crate::api::{Candidates, Compared, Losses, MOST_ENTRIES, Replayed};
 use crate::known_calls::known_calls;
 use crate::simulation_tables::{CallFigures, Figures};
 use crate::usage::Spent;
@@ -24,8 +24,8 @@ use crate::usage::Spent;
 const FIELDS: usize = 5;
 /// Sessions to choose from.
 const CHOICES: usize = 50;
-/// Conversations of a session that are replayed together.
-const TOGETHER: usize = 40;
+/// Conversations that are replayed together.
+pub(crate) const TOGETHER: usize = 40;
 /// Lost values that are listed of a candidate.
 const LISTED: usize = 40;
 /// The smallest bound that is proposed, in tokens.
@@ -38,6 +38,8 @@ struct SimulateQuery {
     model: String,
     /// Whether the other conversations of its session are replayed too.
     whole: bool,
+    /// The main conversations of the sessions that a filter of the list left.
+    of: Vec<String>,
 }
 
 impl SimulateQuery {
@@ -48,6 +50,7 @@ impl SimulateQuery {
             managers: Vec::new(),
             model: String::new(),
             whole: false,
+            of: Vec::new(),
         };
         let uri = format!("/?{}", query.unwrap_or("")).parse();
         let pairs =
@@ -58,6 +61,7 @@ impl SimulateQuery {
                 "m" if !value.trim().is_empty() => wish.managers.push(value.trim().into()),
                 "model" => wish.model = value,
                 "whole" => wish.whole = !value.is_empty(),
+                "of" => wish.of.push(value),
                 _ => {}
             }
         }
@@ -73,6 +77,10 @@ pub(crate) async fn show(viewer: Viewer, RawQuery(query): RawQuery) -> Response 
 struct Comparison {
     conversations: Vec<Conversation>,
     compared: Vec<Compared>,
+    /// Which candidate to take, in words.
+    advice: Option<String>,
+    /// What there was no room for.
+    left_out: Option<String>,
 }
 
 async fn made(viewer: &Viewer, mut wish: SimulateQuery) -> Result<PageContent, HttpProblem> {
@@ -93,13 +101,16 @@ async fn made(viewer: &Viewer, mut wish: SimulateQuery) -> Result<PageContent, H
     {
         choices.insert(0, (wish.conversation.clone(), conversation_title(viewer, chosen).await?));
     }
-    if let (Some(chosen), true) = (&chosen, wish.managers.is_empty()) {
-        wish.managers = presets(viewer, chosen).await?;
+    let together = filtered(viewer, &wish).await;
+    let first = chosen.as_ref().or(together.first());
+    if let (Some(first), true) = (first, wish.managers.is_empty()) {
+        wish.managers = presets(viewer, first).await?;
     }
-    let result = match (wish.conversation.is_empty(), chosen) {
-        (true, _) => None,
-        (false, Some(chosen)) => Some(run(viewer, &wish, chosen).await),
-        (false, None) => Some(Err(HttpProblem::not_found("conversation"))),
+    let result = match (together.is_empty(), wish.conversation.is_empty(), chosen) {
+        (false, ..) => Some(run(viewer, &wish, together).await),
+        (true, true, _) => None,
+        (true, false, Some(chosen)) => Some(run(viewer, &wish, vec![chosen]).await),
+        (true, false, None) => Some(Err(HttpProblem::not_found("conversation"))),
     };
     let (done, problem) = match result {
         None => (None, None),
@@ -112,8 +123,10 @@ async fn made(viewer: &Viewer, mut wish: SimulateQuery) -> Result<PageContent, H
         (form(&wish, &choices))
         @if let Some(problem) = problem { p.note.bad role="alert" { (said(&problem)) } }
         @if let Some(done) = done {
+            @if let Some(left_out) = &done.left_out { p.note role="status" { (left_out) } }
             @let figures: Vec<&Figures> = done.compared.iter().map(|one| &one.figures).collect();
-            (plot(&figures)) (table(&figures, done.conversations.len())) (losses(&done, viewer.eyes())) (curves(&figures))
+            @if let Some(advice) = &done.advice { p.note role="status" { (said(advice)) } }
+            (plot(&done.compared)) (table(&done.compared, done.conversations.len())) (losses(&done, viewer.eyes())) (curves(&figures))
         }
     };
     Ok(PageContent { title: "Compare managers".into(), place: NavItem::Simulate, live: None, body })
@@ -133,28 +146,62 @@ async fn presets(viewer: &Viewer, conversation: &Conversation) -> Result<Vec<Str
     ])
 }
 
-async fn run(viewer: &Viewer, wish: &SimulateQuery, chosen: Conversation) -> Result<Comparison, HttpProblem> {
-    let conversations = if wish.whole {
-        let tree = viewer.store().session_tree(viewer.tenant(), &chosen.session).await?;
-        tree.conversations.into_iter().map(|(conversation, _)| conversation).take(TOGETHER).collect()
-    } else {
-        vec![chosen]
-    };
-    let mut replayed = Vec::with_capacity(conversations.len());
-    for conversation in &conversations {
-        let places = viewer.store().entries(viewer.tenant(), &conversation.id, 0, u64::MAX).await?;
+/// The conversations that a filter of the list left. One that was erased since is left out.
+async fn filtered(viewer: &Viewer, wish: &SimulateQuery) -> Vec<Conversation> {
+    let mut all = Vec::new();
+    for id in wish.of.iter().take(TOGETHER).filter_map(|id| ConversationId::parse(id)) {
+        all.extend(viewer.store().conversation(viewer.tenant(), &id).await.ok());
+    }
+    all
+}
+
+async fn run(
+    viewer: &Viewer,
+    wish: &SimulateQuery,
+    chosen: Vec<Conversation>,
+) -> Result<Comparison, HttpProblem> {
+    let mut wanted = Vec::new();
+    for one in chosen {
+        if wish.whole {
+            let tree = viewer.store().session_tree(viewer.tenant(), &one.session).await?;
+            wanted.extend(tree.conversations.into_iter().map(|(conversation, _)| conversation));
+        } else {
+            wanted.push(one);
+        }
+    }
+    let (all, mut entries_left_out) = (wanted.len(), 0u64);
+    let (mut conversations, mut replayed, mut room) = (Vec::new(), Vec::new(), MOST_ENTRIES as u64);
+    for conversation in wanted.into_iter().take(TOGETHER) {
+        if room == 0 {
+            break;
+        }
+        let below = conversation.head.min(room);
+        entries_left_out += conversation.head - below;
+        room -= below;
+        let places = viewer.store().entries(viewer.tenant(), &conversation.id, 0, below).await?;
         let slots: Vec<Slot> = places.into_iter().map(|placed| placed.slot).collect();
         let newest = crate::recorded_calls::newest(&viewer.app, viewer.tenant(), &conversation.id).await?;
         let call = match newest {
             Some(call) => Some(call),
-            None => known_calls(&viewer.app, conversation).await?.pop(),
+            None => known_calls(&viewer.app, &conversation).await?.pop(),
         };
         replayed.push(Replayed { slots, call });
+        conversations.push(conversation);
     }
     let managers = wish.managers.iter().map(|text| Value::String(text.clone())).collect();
     let model = Some(wish.model.trim()).filter(|model| !model.is_empty());
-    let compared = crate::api::compare_all(&viewer.app, replayed, managers, model, Losses::Listed).await?;
-    Ok(Comparison { conversations, compared })
+    let candidates = Candidates { managers, ..Candidates::default() };
+    let done = crate::api::compare_all(&viewer.app, replayed, candidates, model, Losses::Listed).await?;
+    let left_out = (all > conversations.len() || entries_left_out > 0).then(|| {
+        format!(
+            "Compared over the first {} of {}{}: at most {} are replayed while you wait. `scrollback simulate` has no such limit.",
+            conversations.len(),
+            plural(all as u64, "conversation", "conversations"),
+            if entries_left_out > 0 { ", the last of them without its newest entries" } else { "" },
+            plural(MOST_ENTRIES as u64, "entry", "entries"),
+        )
+    });
+    Ok(Comparison { conversations, compared: done.managers, advice: done.advice, left_out })
 }
 
 fn form(wish: &SimulateQuery, choices: &[(String, String)]) -> Markup {
@@ -163,9 +210,13 @@ fn form(wish: &SimulateQuery, choices: &[(String, String)]) -> Markup {
         section.card { div.in {
             form.stack method="get" action="/lens/simulate" {
                 div.fields {
-                    div.wide { label for="conversation" { "Conversation" } select #conversation name="conversation" {
-                        @for (id, name) in choices { option value=(id) selected[*id == wish.conversation] { (said(name)) } }
-                    } }
+                    @if wish.of.is_empty() {
+                        div.wide { label for="conversation" { "Conversation" } select #conversation name="conversation" {
+                            @for (id, name) in choices { option value=(id) selected[*id == wish.conversation] { (said(name)) } }
+                        } }
+                    } @else {
+                        div.wide { strong { (plural(wish.of.len() as u64, "session", "sessions")) " of a filter" } a href="/lens/simulate" { "or choose one conversation" } @for id in &wish.of { input type="hidden" name="of" value=(id); } }
+                    }
                     div { label for="model" { "Model, for counting and prices" } input #model name="model" value=(wish.model) placeholder="the one that was asked" autocomplete="off"; }
                     div { label { input type="checkbox" name="whole" value="1" checked[wish.whole]; " with its sub-agents and branches" } }
                 }
@@ -178,18 +229,13 @@ fn form(wish: &SimulateQuery, choices: &[(String, String)]) -> Markup {
     }
 }
 
-/// Share of what replies used that a candidate would have shown: of arguments where there are any, else of names in answers.
-fn retention(one: &Figures) -> Option<f64> {
-    one.argument_retention.or(one.answer_grounding)
-}
-
 /// Cost against what was kept, one numbered point for each candidate.
-fn plot(figures: &[&Figures]) -> Markup {
+fn plot(compared: &[Compared]) -> Markup {
     let (width, height, left, right, top, bottom) = (640.0, 260.0, 54.0, 24.0, 18.0, 34.0);
-    let points: Vec<(usize, &Figures, f64, f64)> = figures
+    let points: Vec<(usize, &Figures, f64, f64)> = compared
         .iter()
         .enumerate()
-        .filter_map(|(place, one)| Some((place + 1, *one, one.cost_ratio?, retention(one)?)))
+        .filter_map(|(place, one)| Some((place + 1, &one.figures, one.figures.cost_ratio?, one.kept?)))
         .collect();
     let dearest = points.iter().map(|(_, _, cost, _)| *cost).fold(1.0, f64::max);
     let least = points.iter().map(|(_, _, _, kept)| *kept).fold(1.0, f64::min);
@@ -203,7 +249,7 @@ fn plot(figures: &[&Figures]) -> Markup {
             write!(told, " {number}, {}: {cost:.2} times the cost, {:.0} % kept.", one.manager, kept * 100.0);
     }
     html! { @if points.len() > 1 {
-        section.card aria-label="Cost against retention" { header { h2 { "Cost against retention" } span.soft.small { "up is better, left is cheaper; each number is a manager of the table" } } div.in {
+        section.card aria-label="Cost against retention" { header { h2 { "Cost against retention" } span.soft.small { "what was kept where something was left out; up is better, left is cheaper; each number is a manager of the table" } } div.in {
             div.charted.plotted { svg.chart role="img" aria-label=(told) viewBox=(format!("0 0 {width} {height}")) {
                 @for part in 0..=2u32 {
                     @let kept = low + (1.0 - low) * f64::from(part) / 2.0;
@@ -234,16 +280,16 @@ fn overlap(points: &[(usize, &Figures, f64, f64)], number: usize) -> f64 {
     near.count() as f64
 }
 
-fn table(figures: &[&Figures], conversations: usize) -> Markup {
+fn table(compared: &[Compared], conversations: usize) -> Markup {
     html! {
-        section.card.candidates { header { h2 { "Side by side" } span.soft.small { "over " (plural(figures.iter().map(|one| one.calls).max().unwrap_or(0), "call", "calls")) " of " (plural(conversations as u64, "conversation", "conversations")) } }
+        section.card.candidates { header { h2 { "Side by side" } span.soft.small { "over " (plural(compared.iter().map(|one| one.figures.calls).max().unwrap_or(0), "call", "calls")) " of " (plural(conversations as u64, "conversation", "conversations")) } }
             div.scroll { table.cards {
                 thead { tr {
                     th scope="col" { "Manager" } th.n scope="col" { "Cost" } th.n scope="col" { "Against all" } th.n scope="col" { "Arguments kept" } th.n scope="col" { "Answers grounded" }
                     th.n scope="col" { "Input tokens" } th.n scope="col" { "From cache" } th.n scope="col" { "Largest call" } th.n scope="col" { "Cuts" } th.n scope="col" { "Task kept" } th.n scope="col" { "ms a view" }
                 } }
-                tbody { @for (place, one) in figures.iter().enumerate() { tr {
-                    th scope="row" { (place + 1) ". " code { (said(&one.manager)) } @if let Some(why) = &one.stopped { div.soft { "gave up after " (one.calls) " calls: " (said(why)) } } }
+                tbody { @for (place, compared) in compared.iter().enumerate() { @let one = &compared.figures; tr {
+                    th scope="row" { (place + 1) ". " code { (said(&one.manager)) } @if compared.on_frontier { div.soft { "no other is cheaper and keeps more" } } @if let Some(why) = &one.stopped { div.soft { "gave up after " (one.calls) " calls: " (said(why)) } } }
                     td.n data-l="Cost" { @match one.cost_usd { Some(cost) => (dollars(cost)), None => span.faint { "–" } } }
                     td.n data-l="Against all" { @match one.cost_ratio { Some(ratio) => { (format!("{ratio:.2}")) "×" }, None => span.faint { "–" } } }
                     td.n data-l="Arguments kept" { (kept(one.argument_retention, one.at_cut.argument_retention)) }
@@ -302,13 +348,33 @@ fn kept(all: Option<f64>, at_cut: Option<f64>) -> Markup {
     }
 }
 
+/// Where the curves end, each with its number, those that end at the same place one below the other.
+fn ends(figures: &[&Figures], height: f64, most: f64) -> Vec<(usize, f64)> {
+    let of = |(place, one): (usize, &&Figures)| {
+        let last = one.per_call.last()?;
+        Some((place + 1, height - 7.0 - (height - 30.0) * last.tokens as f64 / most))
+    };
+    let mut all: Vec<(usize, f64)> = figures.iter().enumerate().filter_map(of).collect();
+    all.sort_by(|one, other| other.1.total_cmp(&one.1));
+    let mut below = f64::INFINITY;
+    for (_, y) in &mut all {
+        *y = y.min(below - 10.0);
+        below = *y;
+    }
+    all
+}
+
 /// Tokens call by call, one line for each candidate.
 fn curves(figures: &[&Figures]) -> Markup {
+    // Colours come again after five; the dashes and the numbers at the ends tell them apart.
     const CLASSES: [&str; 5] = ["k0", "k1", "k2", "k3", "k4"];
+    const DASHES: [&str; 3] = ["none", "6 3", "2 3"];
     let (width, height, left) = (960.0, 200.0, 44.0);
+    let right = 22.0;
+    let dash = |place: usize| DASHES.get(place % DASHES.len()).copied().unwrap_or("none");
     let most = figures.iter().map(|one| one.peak).max().unwrap_or(1).max(1) as f64;
     let line = |one: &Figures| {
-        let across = (width - left) / one.per_call.len().max(2).saturating_sub(1) as f64;
+        let across = (width - left - right) / one.per_call.len().max(2).saturating_sub(1) as f64;
         let point = |(place, call): (usize, &CallFigures)| {
             let (x, y) =
                 (left + across * place as f64, height - 10.0 - (height - 30.0) * call.tokens as f64 / most);
@@ -325,9 +391,10 @@ fn curves(figures: &[&Figures]) -> Markup {
                 line.grid x1=(left) x2=(width) y1=(height - 10.0) y2=(height - 10.0) {}
                 line.grid x1=(left) x2=(width) y1="20" y2="20" {}
                 text x=(left - 6.0) y="23" text-anchor="end" { (short(most as u64)) } text x=(left - 6.0) y=(height - 7.0) text-anchor="end" { "0" }
-                @for (one, class) in figures.iter().zip(CLASSES.iter().cycle()) { polyline.curve.(class) points=(line(one)) { title { (said(&one.manager)) } } }
+                @for (place, (one, class)) in figures.iter().zip(CLASSES.iter().cycle()).enumerate() { polyline.curve.(class) stroke-dasharray=(dash(place)) points=(line(one)) { title { (place + 1) ". " (said(&one.manager)) } } }
+                @for (number, y) in ends(figures, height, most) { text.name x=(width - right + 6.0) y=(format!("{y:.1}")) { (number) } }
             } }
-            ul.legend { @for (one, class) in figures.iter().zip(CLASSES.iter().cycle()) { li { svg aria-hidden="true" viewBox="0 0 10 10" { polyline.curve.(class) points="0,5 10,5" {} } (said(&one.manager)) } } }
+            ul.legend { @for (place, (one, class)) in figures.iter().zip(CLASSES.iter().cycle()).enumerate() { li { svg.line aria-hidden="true" viewBox="0 0 24 10" { polyline.curve.(class) stroke-dasharray=(dash(place)) points="0,5 24,5" {} } (place + 1) ". " (said(&one.manager)) } } }
         } }
     }
 }

@@ -155,6 +155,107 @@ fn an_interactive_session_is_one_session_with_its_conversations_as_a_tree() {
     server.verified();
 }
 
+/// Sub-agents that no header names, more of them at once than a session has other conversations.
+#[test]
+fn many_sub_agents_at_once_are_all_known_by_what_they_were_asked() {
+    const AGENTS: usize = 12;
+    let upstream = Upstream::start(|number, received| {
+        let asked = received.json()["messages"].to_string();
+        if asked.contains("Look everywhere") {
+            let call = |place: usize| {
+                json!({ "type": "tool_use", "id": format!("toolu_{place}"), "name": "Agent",
+                "input": { "prompt": format!("Look at place {place}") } })
+            };
+            return reply(number, &(0..AGENTS).map(call).collect());
+        }
+        reply(number, &text("fine"))
+    });
+    let server = Server::before("many-agents", upstream.address, "");
+    let ask = |list: &[Value]| {
+        let body = messages("You are an agent.", &["Agent"], list);
+        server.call("POST", "/v1/messages", &[SESSION], &body).conversation()
+    };
+    let main = ask(&[user("Look everywhere")]);
+    let agents: BTreeSet<String> =
+        (0..AGENTS).map(|place| ask(&[user(&format!("Look at place {place}"))])).collect();
+    assert!(agents.len() == AGENTS && !agents.contains(&main));
+    let kinds: Vec<String> =
+        trees(&server).remove(0).1.into_iter().map(|(depth, kind)| format!("{depth} {kind}")).collect();
+    assert_eq!(kinds[0], "0 main");
+    assert_eq!(kinds[1..], vec!["1 sub-agent"; AGENTS]);
+}
+
+/// What a client says about its calls goes before what they look like: here a title with tools, a sub-agent that nobody
+/// waits for, a question beside the conversation with its whole history, and a history that was made short.
+#[test]
+fn the_kind_that_a_client_states_counts() {
+    let upstream = Upstream::start(|number, _| reply(number, &text(&format!("answer {number}"))));
+    let server = Server::before("stated-kinds", upstream.address, "");
+    let ask = |class: &'static str, list: &[Value]| -> Answer {
+        let headers = [SESSION, ("x-claude-code-request-class", class)];
+        let answer =
+            server.call("POST", "/v1/messages", &headers, &messages("You are an agent.", &["Edit"], list));
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer
+    };
+    let title = ask("auxiliary", &[user("Fix it")]);
+    let main = ask("main", &[user("Fix it")]);
+    assert_ne!(title.conversation(), main.conversation());
+    let agent = ask("subagent", &[user("Look around")]);
+    let mut list = vec![user("Fix it"), json!({ "role": "assistant", "content": main.json()["content"] })];
+    let beside: Vec<Value> = list.iter().cloned().chain([user("By the way?")]).collect();
+    let reply = ask("side_reply", &beside);
+    list.push(user("Go on"));
+    assert_eq!(
+        ask("main", &list).conversation(),
+        main.conversation(),
+        "the question beside it left no trace"
+    );
+    let short = ask("main", &[user("What was done so far: all of it")]);
+    let conversations = [&title, &main, &agent, &reply, &short].map(Answer::conversation);
+    assert_eq!(conversations.iter().collect::<BTreeSet<_>>().len(), 5);
+    let kind = |conversation: &String| {
+        let path = format!("/api/conversations/{conversation}");
+        server.call("GET", &path, &[], "").json()["kind"].as_str().unwrap_or_default().to_string()
+    };
+    assert_eq!(conversations.each_ref().map(kind), ["side", "main", "sub-agent", "side", "branch"]);
+    server.verified();
+}
+
+/// Responses: the reply's message is sent back in other words under the id it was given.
+#[test]
+fn a_message_with_the_id_of_a_recorded_one_is_that_one() {
+    let message = |text: &str| {
+        json!({ "type": "message", "id": "msg_68af4030592c81938ec0a5fbab4a3e9f05438e46b5f69a3b", "role": "assistant", "status": "completed",
+            "content": [{ "type": "output_text", "text": text, "annotations": [] }] })
+    };
+    let said = message("It is the second one.");
+    let response = json!({ "id": "resp_1", "object": "response", "status": "completed", "model": "gpt-5",
+        "output": [said], "usage": { "input_tokens": 9, "output_tokens": 9, "total_tokens": 18 } });
+    let upstream = Upstream::start(move |_, _| Says::Json(200, response.to_string()));
+    let server = Server::before("item-ids", upstream.address, "");
+    let ask = |headers: &[(&str, &str)], input: Value| {
+        let body = json!({ "model": "gpt-5", "store": false, "input": input }).to_string();
+        let answer = server.call("POST", "/v1/responses", headers, &body);
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        (answer.conversation(), body)
+    };
+    for headers in [&[("session-id", "one")][..], &[]] {
+        let (first, _) = ask(headers, json!([user("Which?")]));
+        let shorter = json!([user("Which?"), message("The second."), user("Why?")]);
+        let (second, body) = ask(headers, shorter);
+        assert_eq!(first, second, "{headers:?}");
+        assert_eq!(
+            upstream.received().last().unwrap().body,
+            body.as_bytes(),
+            "the client's own words are sent"
+        );
+        let kept = server.command(&["show", &first]).to_string();
+        assert!(kept.contains("It is the second one."), "the record keeps what was said: {kept}");
+    }
+    server.verified();
+}
+
 /// Claude Code keeps its last reply back from the list that asks for a summary, and puts it behind the summary.
 #[test]
 fn a_summary_that_is_asked_for_without_the_last_reply_makes_no_branch() {

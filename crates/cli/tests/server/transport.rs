@@ -179,6 +179,14 @@ fn lists_of_models_are_answered_without_a_provider() {
         let list = server.call("GET", "/v1/models", &[], "").json();
         assert!(list["data"].as_array().unwrap().iter().any(|model| model["id"] == "gpt-4o"), "{list}");
     }
+    // A provider that takes the question and never answers is waited for once.
+    let silent = Upstream::start(|_, _| Says::Nothing);
+    let server = Server::before("models-silent", silent.address, "[server.limits]\nconnect_seconds = 1\n");
+    for _ in 0..3 {
+        let list = server.call("GET", "/v1/models", &[], "").json();
+        assert!(list["data"].as_array().unwrap().iter().any(|model| model["id"] == "gpt-4o"), "{list}");
+    }
+    assert_eq!(silent.received().len(), 1, "asked once");
 }
 
 #[test]
@@ -186,10 +194,23 @@ fn headers_of_ours_that_there_are_not_are_refused() {
     let upstream = Upstream::saying(completion("hello"));
     let server = Server::before("headers", upstream.address, "");
     let body = chat("gpt-4o", &json!([{ "role": "user", "content": "hi" }]));
-    for path in ["/v1/chat/completions", "/v1/embeddings"] {
-        let answer = server.call("POST", path, &[("x-scrollback-manager", "fit")], &body);
-        assert_eq!((answer.status, answer.code().as_str()), (400, "unknown_header"), "{path}");
+    let paths = [
+        ("POST", "/v1/chat/completions"),
+        ("POST", "/v1/embeddings"),
+        ("POST", "/v1/messages/count_tokens"),
+        ("GET", "/v1/models"),
+        ("GET", "/v1/responses/resp_1"),
+        ("GET", "/v1beta/models"),
+        ("POST", "/v1beta/models/gemini-2.5-pro:generateContent"),
+    ];
+    for (method, path) in paths {
+        let answer = server.call(method, path, &[("x-scrollback-manager", "fit")], &body);
+        assert_eq!(answer.status, 400, "{path}: {}", answer.text());
         assert!(answer.text().contains("did you mean `x-scrollback-managers`?"), "{}", answer.text());
+    }
+    for name in [String::new(), "x".repeat(513)] {
+        let answer = server.call("POST", "/v1/chat/completions", &[("x-scrollback-session", &name)], &body);
+        assert_eq!((answer.status, answer.code().as_str()), (400, "bad_session"), "{name:?}");
     }
     assert_eq!(upstream.connections(), 0);
 }

@@ -1,6 +1,6 @@
 //! Where a client's list of messages stands in a record.
 
-use super::items::{Items, names_items};
+use super::items::{Items, names_items, says_items};
 use super::titles::asks_for_summary;
 use super::{content_hash, identity};
 use crate::chain::Link;
@@ -45,7 +45,7 @@ pub fn align(record: &Record, list: &[Entry], upto: u64) -> Alignment {
             continue;
         };
         found.left_out = said.pass_reply(entry).or(found.left_out);
-        match said.take(&wanted, entry.role) {
+        match said.take(&wanted, entry) {
             RecordNext::Same(position) => {
                 found.superseded.append(&mut said.passed);
                 found.place(index, position);
@@ -121,16 +121,17 @@ impl<'r> ComparableEntries<'r> {
     }
 
     /// The next entry, if it is the wanted one. Wrappers and replies that broke off are passed over.
-    fn take(&mut self, wanted: &Link, role: Role) -> RecordNext {
+    fn take(&mut self, wanted: &Link, asked: &Entry) -> RecordNext {
         while let Some(position) = self.entries.peek().copied() {
             let Some(Slot::Message(entry)) = self.record.get(position) else {
                 // What was erased cannot be compared: the same role at the same place is taken for it.
                 let erased =
-                    matches!(self.record.get(position), Some(Slot::Erased(gone)) if gone.role == role);
+                    matches!(self.record.get(position), Some(Slot::Erased(gone)) if gone.role == asked.role);
                 return if erased { self.advance(position) } else { RecordNext::Other };
             };
             match identity(entry) {
                 Some(identity) if identity == *wanted => return self.advance(position),
+                Some(_) if says_items(entry, asked) => return self.advance(position),
                 Some(_) if entry.status() == Status::Complete => return RecordNext::Other,
                 Some(_) => self.passed.push(position),
                 None => {}
@@ -309,6 +310,36 @@ mod tests {
         assert_eq!((found.covered, found.branches, found.echoed), (2, false, vec![]));
         let unknown = read(r#"[{"type":"item_reference","id":"fc_9"}]"#);
         assert!(aligned(&[ask.clone(), reply], &[ask, unknown, output]).branches);
+    }
+
+    #[test]
+    fn a_message_of_a_reply_is_known_by_its_id_or_else_by_its_text() {
+        let read = |text: &str| {
+            crate::wire::Wire::OpenaiResponses.read_message(crate::json::check(text).unwrap()).unwrap()
+        };
+        let ask = read(r#"{"type":"message","id":"msg_u","role":"user","content":"Which?"}"#);
+        let said = r#"{"type":"message","id":"msg_1","role":"assistant","content":[{"type":"output_text","text":"The second one."}]}"#;
+        let reply = read(said);
+        let case = |list: &[Entry]| {
+            let found = aligned(&[ask.clone(), reply.clone()], list);
+            (found.covered, found.branches, found.echoed)
+        };
+        let edited = read(&said.replace("The second one.", "The second."));
+        assert_eq!(case(&[ask.clone(), edited, user("Why?")]), (2, false, vec![(1, 1)]));
+        // Some hosts make up another id for each call, and some leave it out.
+        for id in [r#""id":"msg_2","#, ""] {
+            let renamed = read(&said.replace(r#""id":"msg_1","#, id));
+            assert_eq!(case(&[ask.clone(), renamed, user("Why?")]), (2, false, vec![]));
+        }
+        let other = read(&said.replace("The second one.", "The third.").replace("msg_1", "msg_2"));
+        assert_eq!(case(&[ask.clone(), other]), (1, true, vec![]), "another reply");
+        let question =
+            read(r#"{"type":"message","id":"msg_u","role":"user","content":"Which one of them?"}"#);
+        assert_eq!(
+            case(&[question, reply.clone()]),
+            (0, true, vec![]),
+            "what the person says is theirs to change"
+        );
     }
 
     #[test]

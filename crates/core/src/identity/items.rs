@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use crate::block::BlockKind;
-use crate::entry::Entry;
+use crate::entry::{Entry, Role};
 use crate::json::{self, Raw};
 use crate::record::{Record, Slot};
 use crate::wire::Wire;
@@ -51,6 +51,34 @@ impl<'r> Items<'r> {
         list.push(']');
         Wire::OpenaiResponses.read_message(json::check(&list).ok()?).ok()
     }
+}
+
+/// Whether two entries are the same messages by the ids that their provider gave them, so that one is the other in the client's
+/// own words. What a person said is compared by its words alone: an edited question is another one, under whichever id.
+pub(super) fn says_items(recorded: &Entry, asked: &Entry) -> bool {
+    if recorded.role != asked.role || recorded.role == Role::User {
+        return false;
+    }
+    let ids = said_ids(recorded);
+    ids.is_some() && ids == said_ids(asked)
+}
+
+/// The ids of the items of an entry, reasoning aside; none where one has no id, where none is a message, or where tools are
+/// called: then the calls say which entry it is.
+fn said_ids(entry: &Entry) -> Option<Vec<Cow<'_, str>>> {
+    if entry.origin.wire != Wire::OpenaiResponses || entry.tool_calls().next().is_some() {
+        return None;
+    }
+    let (mut ids, mut speaks) = (Vec::new(), false);
+    for item in items(Raw::trusted(&entry.origin.raw)) {
+        match item.get("type").and_then(Raw::string).as_deref() {
+            Some("reasoning") => continue,
+            None | Some("message") => speaks = true,
+            Some(_) => {}
+        }
+        ids.push(id(item).filter(|id| !id.is_empty())?);
+    }
+    speaks.then_some(ids)
 }
 
 fn is_reference(item: Raw<'_>) -> bool {

@@ -10,6 +10,7 @@
 //! | assistant without calls | its text, trimmed and normalised | reasoning, annotations |
 //! | user, system | text without client wrappers, trimmed and normalised; media | cache marks, wrappers |
 //! | opaque item | its id, or else its text | |
+//! | message item of a reply (Responses) | its id, or else its text | text, where the id is the same |
 //!
 //! Where an entry differs from the recorded one under the same identity, the record keeps the original, and an
 //! [`Echo`](crate::Decision::Echo) keeps the client's version.

@@ -14,18 +14,24 @@ use crate::auth::{ApiCaller, unknown};
 use crate::problem::HttpProblem;
 
 /// Answers a request for the list of models. Clients ask when they start, so it is answered whatever happens: a provider that
-/// cannot be reached, or does not answer, is none.
+/// cannot be reached, or does not answer, is none, and is not waited for a second time soon.
 pub(super) async fn answer(app: &App, version: Version, request: Request) -> Result<Response, HttpProblem> {
     let caller = request.extensions().get::<ApiCaller>().cloned().ok_or_else(unknown)?;
     caller.may_call()?;
     let provider = whose(version, request.headers());
-    if let Answerer::Upstream(..) = who(app, provider, request.headers())? {
+    if let Answerer::Upstream(..) = who(app, provider, request.headers())?
+        && !app.upstreams.is_silent(provider)
+    {
         let asking =
             tokio::time::timeout(app.settings.limits.connect, pass_through::pass(app, version, request));
         match asking.await {
-            Ok(Err(problem)) if problem.status.is_server_error() => {}
+            Ok(Err(problem)) if problem.status.is_server_error() => {
+                if problem.code.starts_with("upstream_") {
+                    app.upstreams.note_silence(provider);
+                }
+            }
             Ok(answer) => return answer,
-            Err(_) => {}
+            Err(_) => app.upstreams.note_silence(provider),
         }
     }
     let names = known(app, provider);

@@ -59,6 +59,19 @@ pub(crate) struct SessionClaim {
     pub(crate) agent: Option<String>,
     /// The sub-agent or session that started it, where the client names it.
     pub(crate) parent: Option<String>,
+    /// What kind of call it is, where the client says so.
+    pub(crate) stated: Option<StatedKind>,
+}
+
+/// What kind of call a client says it makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StatedKind {
+    /// A call of the conversation that the person sees.
+    Main,
+    /// A call of a sub-agent.
+    SubAgent,
+    /// A title, a suggestion or another call beside the conversation.
+    Side,
 }
 
 /// Where a request comes from.
@@ -81,14 +94,28 @@ impl RequestOrigin {
         asked: &ClientRequest,
         fields: &[RecipientField],
     ) -> Result<Self, HttpProblem> {
-        let run = text_of(headers, "x-scrollback-session").filter(|name| (1..=MAX_ID).contains(&name.len()));
         Ok(RequestOrigin {
             caller: fingerprint(caller, headers, asked),
             session: claim(headers, asked)?,
             recipient: recipient::of(headers, asked, fields)?,
-            run: run.map(String::from),
+            run: run(headers)?,
         })
     }
+}
+
+/// The name that `wrap` gave this run of the client.
+fn run(headers: &HeaderMap) -> Result<Option<String>, HttpProblem> {
+    let Some(given) = headers.get(super::identity::SESSION) else { return Ok(None) };
+    checked(std::str::from_utf8(given.as_bytes()).unwrap_or_default()).map(Some)
+}
+
+/// The id of a session or sub-agent, if it is one.
+fn checked(id: &str) -> Result<String, HttpProblem> {
+    if id.is_empty() || id.len() > MAX_ID || id.chars().any(char::is_control) {
+        let detail = format!("the id of a session has 1 to {MAX_ID} bytes and no control characters");
+        return Err(HttpProblem::bad_request("bad_session", detail));
+    }
+    Ok(id.to_string())
 }
 
 /// The client that names its session, and the id: in a header, or else in the body.
@@ -105,13 +132,7 @@ pub(crate) fn session_id<'a>(headers: &'a HeaderMap, asked: &'a ClientRequest) -
 /// The session a request names, if it names one.
 fn claim(headers: &HeaderMap, asked: &ClientRequest) -> Result<Option<SessionClaim>, HttpProblem> {
     let Some((client, id)) = named(headers, asked) else { return Ok(None) };
-    let checked = |id: &str| {
-        if id.is_empty() || id.len() > MAX_ID || id.chars().any(char::is_control) {
-            let detail = format!("the id of a session has 1 to {MAX_ID} bytes and no control characters");
-            return Err(HttpProblem::bad_request("bad_session", detail));
-        }
-        Ok(id.to_string())
-    };
+    let stated = stated(headers, client);
     let from = |name: &str| text_of(headers, name).map(checked).transpose();
     let id = checked(id)?;
     let (agent, parent) = match client {
@@ -130,6 +151,7 @@ fn claim(headers: &HeaderMap, asked: &ClientRequest) -> Result<Option<SessionCla
                         id: parent.clone(),
                         agent,
                         parent: Some(parent),
+                        stated,
                     }));
                 }
                 other => other,
@@ -139,16 +161,37 @@ fn claim(headers: &HeaderMap, asked: &ClientRequest) -> Result<Option<SessionCla
             // A sub-agent has a session of its own, below that of its parent.
             Some(parent) if parent != id => {
                 let agent = Some(id);
-                return Ok(Some(SessionClaim { client, id: parent.clone(), agent, parent: Some(parent) }));
+                let id = parent.clone();
+                return Ok(Some(SessionClaim { client, id, agent, parent: Some(parent), stated }));
             }
             _ => (None, None),
         },
     };
-    Ok(Some(SessionClaim { client, id, agent, parent }))
+    Ok(Some(SessionClaim { client, id, agent, parent, stated }))
+}
+
+/// What kind of call a client says it makes. Claude Code says so to its own provider, and to gateways where
+/// `CLAUDE_CODE_GATEWAY_HINT_HEADERS` is set. What asks for a summary belongs to the conversation it sums up, whatever that is.
+fn stated(headers: &HeaderMap, client: SessionClient) -> Option<StatedKind> {
+    match client {
+        SessionClient::ClaudeCode => match text_of(headers, "x-claude-code-request-class") {
+            Some("main") => Some(StatedKind::Main),
+            Some("subagent" | "workflow") => Some(StatedKind::SubAgent),
+            Some("auxiliary" | "side_reply") => Some(StatedKind::Side),
+            Some("compaction") => None,
+            _ => text_of(headers, "x-claude-code-agent-type").map(|_| StatedKind::SubAgent),
+        },
+        SessionClient::Codex => match text_of(headers, "x-openai-subagent") {
+            None | Some("compact") => None,
+            Some(_) => Some(StatedKind::SubAgent),
+        },
+        SessionClient::Opencode | SessionClient::Other => None,
+    }
 }
 
 /// A fingerprint of who calls: the key of this server, or else the provider's key; the recipient; the user that the body
-/// names. Tokens of a login are renewed while a session goes on: of those the account counts, where the client tells it.
+/// names. Tokens of a login are renewed while a session goes on: in their place counts the account, or the device that Anthropic's
+/// client names, where the client tells it.
 fn fingerprint(caller: &ApiCaller, headers: &HeaderMap, asked: &ClientRequest) -> String {
     let mut hasher = blake3::Hasher::new_derive_key("scrollback 2026 caller");
     let mut add = |name: &str, value: &str| {
@@ -163,7 +206,8 @@ fn fingerprint(caller: &ApiCaller, headers: &HeaderMap, asked: &ClientRequest) -
                     add("credential", credential);
                 } else if let Some(account) = text_of(headers, "chatgpt-account-id") {
                     add("account", account);
-                } else if asked.user.is_empty() {
+                } else if !asked.names_device {
+                    // A user that the body names may be the same for everyone behind a gateway.
                     add("credential", credential);
                 }
             }
@@ -296,5 +340,23 @@ mod tests {
                 .caller
         };
         assert_eq!(login("1"), login("2"), "the device stays the same while its token is renewed");
+        // A user that a gateway writes into every body says nothing about who calls.
+        for (endpoint, body) in [
+            (Endpoint::Chat, r#"{"model":"m","messages":[],"user":"gateway"}"#),
+            (Endpoint::Messages, r#"{"model":"m","messages":[],"metadata":{"user_id":"gateway"}}"#),
+            (
+                Endpoint::Messages,
+                r#"{"model":"m","messages":[],"metadata":{"user_id":"{\"session_id\":\"s\"}"}}"#,
+            ),
+        ] {
+            for token in ["eyJ", "sk-ant-oat01-"] {
+                let of = |person: &str| {
+                    origin(endpoint, &[("authorization", &format!("Bearer {token}{person}"))], body)
+                        .unwrap()
+                        .caller
+                };
+                assert_ne!(of("anna"), of("bert"), "{body}");
+            }
+        }
     }
 }

@@ -6,6 +6,8 @@
 //! | branch | a beginning in common with a conversation of the session, a history without one, or a summary in its place |
 //! | side | no tools, or a first message beside the main conversation; it becomes more when it goes on |
 //! | main | the first of the others |
+//!
+//! Where a client says itself what kind of call it makes, that goes before what the request looks like.
 
 use scrollback_core::identity::{Alignment, align, begins_after_compaction, first_request, title_of};
 use scrollback_core::json::{self, JsonKind, Raw};
@@ -17,10 +19,12 @@ use scrollback_store::{
 
 use super::client_request::{ClientRequest, ToolsOffered};
 use super::identity::{BY_AGENT, Beginning, Carries, ClientName, Placement, Seeking, has_reply, lists};
-use super::session::SessionClaim;
+use super::session::{SessionClaim, StatedKind};
 use crate::problem::HttpProblem;
 
-/// Most conversations of a session that are searched for the call that started a sub-agent, written last first.
+/// Most conversations of a session that are looked through for the line of the person, written last first.
+const RECENT: usize = 64;
+/// Most of them that are searched for the call that started a sub-agent: lines of the person, and as many sub-agents.
 const PARENTS: usize = 8;
 /// Most pending calls that are looked at in each.
 const PENDING: usize = 32;
@@ -49,8 +53,13 @@ impl Seeking<'_> {
         let scope = MatchScope::session(&session.id, claim.agent.as_deref());
         if let Some(found) = self.app.store.find_prefix(self.tenant, &scope, wanted).await? {
             let place = self.follow(found.conversation.clone(), last).await?;
-            if continues(&found.conversation, self.asked, &place.alignment) {
-                let promoted = promoted(&found.conversation, &session, self.asked);
+            if self.is_beside(&found.conversation, claim) {
+                let (after, alignment) = (place.alignment.after, place.alignment.clone());
+                self.give_back(place);
+                return self.beside(&found.conversation, after, alignment).await;
+            }
+            if continues(&found.conversation, self.asked, claim, &place.alignment) {
+                let promoted = promoted(&found.conversation, &session, self.asked, claim);
                 return Ok(place.promoted(promoted));
             }
             self.give_back(place);
@@ -126,7 +135,7 @@ impl Seeking<'_> {
             let own = self.of_agent(claim, agent).await?;
             return Ok(own.filter(|own| own.session == session.id));
         }
-        let recent = self.app.store.session_conversations(self.tenant, &session.id, PARENTS).await?;
+        let recent = self.app.store.session_conversations(self.tenant, &session.id, RECENT).await?;
         let root = match &session.main {
             Some(main) => Some(self.app.store.conversation(self.tenant, main).await?),
             None => recent.into_iter().find(|one| one.kind != ConversationKind::SubAgent),
@@ -194,37 +203,73 @@ impl Seeking<'_> {
     /// Where a list begins that no conversation of the session has, and that no sub-agent is named for.
     async fn start_unnamed(&self, session: &Session, claim: &SessionClaim) -> Result<Placement, HttpProblem> {
         let begin = |kind, parent| self.new_place(self.beginning(session, claim, kind, parent));
-        let recent = self.app.store.session_conversations(self.tenant, &session.id, PARENTS).await?;
-        if let Some(parent) = self.spawner(&recent).await? {
-            return Ok(begin(ConversationKind::SubAgent, Some(parent)));
-        }
-        let Some(main) = &session.main else {
-            return Ok(begin(first_kind(self.asked, claim), None));
-        };
+        let recent = self.app.store.session_conversations(self.tenant, &session.id, RECENT).await?;
         // What a sub-agent says is no line of the person's.
         let scope = MatchScope::session(&session.id, None);
-        let line = |one: &&Conversation| {
-            matches!(one.kind, ConversationKind::Main | ConversationKind::Branch)
-                && one.scope.as_ref() == Some(&scope)
+        let (mut lines, others): (Vec<Conversation>, Vec<Conversation>) =
+            recent.into_iter().partition(|one| {
+                matches!(one.kind, ConversationKind::Main | ConversationKind::Branch)
+                    && one.scope.as_ref() == Some(&scope)
+            });
+        if let Some(main) = session.main.as_ref().filter(|_| lines.is_empty()) {
+            let main = self.app.store.conversation(self.tenant, main).await?;
+            lines.push(self.newest_fork(main).await?);
+        }
+        let may_be_agent = matches!(claim.stated, None | Some(StatedKind::SubAgent));
+        if may_be_agent && let Some(parent) = self.spawner(&lines, &others).await? {
+            return Ok(begin(ConversationKind::SubAgent, Some(parent)));
+        }
+        let (Some(main), Some(line)) = (&session.main, lines.first()) else {
+            return Ok(begin(first_kind(self.asked, claim), None));
         };
-        let line = match recent.iter().find(line) {
-            Some(line) => line.clone(),
-            None => self.app.store.conversation(self.tenant, main).await?,
+        let rewritten = match claim.stated {
+            Some(StatedKind::Main) => true,
+            Some(StatedKind::SubAgent) => {
+                return Ok(begin(ConversationKind::SubAgent, Some(line.id.clone())));
+            }
+            Some(StatedKind::Side) => false,
+            None => {
+                let offers_tools = self.asked.tools_offered == ToolsOffered::Some;
+                has_reply(self.asked) && offers_tools || self.is_compacted(line).await?
+            }
         };
-        let offers_tools = self.asked.tools_offered == ToolsOffered::Some;
-        let rewritten = has_reply(self.asked) && offers_tools || self.is_compacted(&line).await?;
         if rewritten {
-            return self.fork(&line, 0, Alignment::default(), None).await;
+            return self.fork(line, 0, Alignment::default(), None).await;
         }
         Ok(begin(ConversationKind::Side, Some(main.clone())))
     }
 
-    /// The conversation that waits for the answer of an agent tool with just this first message.
-    async fn spawner(&self, recent: &[Conversation]) -> Result<Option<ConversationId>, HttpProblem> {
+    /// Whether a client says that it asks something beside a conversation whose history it sends.
+    fn is_beside(&self, found: &Conversation, claim: &SessionClaim) -> bool {
+        claim.stated == Some(StatedKind::Side)
+            && found.kind != ConversationKind::Side
+            && has_reply(self.asked)
+    }
+
+    /// A side call with the history of a conversation, which goes on without it.
+    async fn beside(
+        &self,
+        found: &Conversation,
+        after: u64,
+        alignment: Alignment,
+    ) -> Result<Placement, HttpProblem> {
+        let title = title_of(self.asked.said().get(alignment.covered..).unwrap_or_default());
+        let child = ForkChild { kind: ConversationKind::Side, scope: found.scope.clone(), title };
+        self.fork(found, after, alignment, Some(child)).await
+    }
+
+    /// The conversation that waits for the answer of an agent tool with just this first message. Lines of the person are
+    /// asked first, however many sub-agents wrote after them.
+    async fn spawner(
+        &self,
+        lines: &[Conversation],
+        others: &[Conversation],
+    ) -> Result<Option<ConversationId>, HttpProblem> {
         let Some(request) = first_request(self.asked.said()).filter(|_| !has_reply(self.asked)) else {
             return Ok(None);
         };
-        for one in recent {
+        let agents = others.iter().filter(|one| one.kind == ConversationKind::SubAgent);
+        for one in lines.iter().take(PARENTS).chain(agents.take(PARENTS)) {
             let pending = self.app.store.pending_calls(self.tenant, &one.id).await?;
             let mut positions: Vec<u64> = pending.iter().rev().map(|call| call.position).collect();
             positions.dedup();
@@ -265,19 +310,29 @@ impl Seeking<'_> {
 /// What the first conversation of a session is. A call without tools that carries no history may be a side call: it is the
 /// main conversation once it goes on.
 fn first_kind(asked: &ClientRequest, claim: &SessionClaim) -> ConversationKind {
-    if claim.agent.is_some() {
-        ConversationKind::SubAgent
-    } else if asked.tools_offered == ToolsOffered::Some || has_reply(asked) {
-        ConversationKind::Main
-    } else {
-        ConversationKind::Side
+    match claim.stated {
+        _ if claim.agent.is_some() => ConversationKind::SubAgent,
+        Some(StatedKind::Main) => ConversationKind::Main,
+        Some(StatedKind::SubAgent) => ConversationKind::SubAgent,
+        Some(StatedKind::Side) => ConversationKind::Side,
+        None if asked.tools_offered == ToolsOffered::Some || has_reply(asked) => ConversationKind::Main,
+        None => ConversationKind::Side,
     }
 }
 
 /// Whether a list that has a beginning in common with a conversation goes on with it, or only begins with the same words:
 /// a client asks for a title with the words of the person, and the main call begins with them too.
-fn continues(found: &Conversation, asked: &ClientRequest, alignment: &Alignment) -> bool {
-    let offers_tools = asked.tools_offered == ToolsOffered::Some;
+fn continues(
+    found: &Conversation,
+    asked: &ClientRequest,
+    claim: &SessionClaim,
+    alignment: &Alignment,
+) -> bool {
+    let offers_tools = match claim.stated {
+        Some(StatedKind::Main) => true,
+        Some(StatedKind::Side) => false,
+        Some(StatedKind::SubAgent) | None => asked.tools_offered == ToolsOffered::Some,
+    };
     match found.kind {
         _ if has_reply(asked) => true,
         ConversationKind::Side => !offers_tools && !alignment.branches,
@@ -287,8 +342,14 @@ fn continues(found: &Conversation, asked: &ClientRequest, alignment: &Alignment)
 }
 
 /// What a side call becomes that goes on: the main conversation where there is none, and with tools a line of its own.
-fn promoted(found: &Conversation, session: &Session, asked: &ClientRequest) -> Option<ConversationKind> {
-    if found.kind != ConversationKind::Side || !has_reply(asked) {
+fn promoted(
+    found: &Conversation,
+    session: &Session,
+    asked: &ClientRequest,
+    claim: &SessionClaim,
+) -> Option<ConversationKind> {
+    let stays = claim.stated == Some(StatedKind::Side);
+    if found.kind != ConversationKind::Side || !has_reply(asked) || stays {
         return None;
     }
     match (&session.main, asked.tools_offered) {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, ThreadId};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use scrollback_agent::provider::{Catalog, Credential, NoProvider, Upstream};
@@ -33,11 +33,28 @@ pub(crate) struct Upstreams {
     known: Mutex<HashMap<UpstreamKey, Upstream>>,
     /// How long a connection may take to open.
     connect: Duration,
+    /// Providers that did not answer when they were asked for their models, and when that was.
+    silent: Mutex<HashMap<&'static str, Instant>>,
 }
+
+/// How long a provider that did not answer is not asked for its models again.
+const SILENT: Duration = Duration::from_secs(30);
 
 impl Upstreams {
     pub(crate) fn new(connect: Duration) -> Self {
-        Upstreams { known: Mutex::default(), connect }
+        Upstreams { known: Mutex::default(), connect, silent: Mutex::default() }
+    }
+
+    /// Whether a provider did not answer just now, so that no client waits for it again.
+    pub(crate) fn is_silent(&self, provider: model::Provider) -> bool {
+        let silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
+        silent.get(provider.name()).is_some_and(|since| since.elapsed() < SILENT)
+    }
+
+    /// Notes that a provider did not answer.
+    pub(crate) fn note_silence(&self, provider: model::Provider) {
+        let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
+        silent.insert(provider.name(), Instant::now());
     }
 
     /// The upstream that is configured for a provider and a model.

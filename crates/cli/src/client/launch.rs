@@ -102,8 +102,11 @@ fn claude(
     launch.set("ANTHROPIC_BASE_URL", base);
     // Without this Claude Code leaves its tool search off behind any base URL but its maker's.
     let usual = found.upstreams.anthropic.as_deref().is_none_or(|url| url.contains("//api.anthropic.com"));
-    if usual && machine.variable("ENABLE_TOOL_SEARCH").is_none() {
-        launch.set("ENABLE_TOOL_SEARCH", "true");
+    // Nor does it say there what kind of call each is, as it says to its maker.
+    for (name, value) in [("ENABLE_TOOL_SEARCH", "true"), ("CLAUDE_CODE_GATEWAY_HINT_HEADERS", "1")] {
+        if usual && machine.variable(name).is_none() {
+            launch.set(name, value);
+        }
     }
     if !found.settings_state_base {
         return;
@@ -172,6 +175,7 @@ mod tests {
         let claude = told(Some(Client::Claude), &here, &["-p", "hello"]);
         assert_eq!(variable(&claude, "ANTHROPIC_BASE_URL"), Some(BASE));
         assert_eq!(variable(&claude, "ENABLE_TOOL_SEARCH"), Some("true"));
+        assert_eq!(variable(&claude, "CLAUDE_CODE_GATEWAY_HINT_HEADERS"), Some("1"));
         assert!(claude.arguments.is_empty());
         let codex = told(Some(Client::Codex), &here, &["exec", "hello"]);
         assert_eq!(codex.arguments, ["-c", "openai_base_url=\"http://127.0.0.1:7275/v1\""]);
@@ -201,9 +205,11 @@ mod tests {
     }
 
     #[test]
-    fn a_gateway_decides_about_tool_search_itself() {
+    fn a_gateway_decides_itself_what_claude_code_sends_it() {
         let here = machine(&[("ANTHROPIC_BASE_URL", "https://gateway.example")]);
-        assert_eq!(variable(&told(Some(Client::Claude), &here, &[]), "ENABLE_TOOL_SEARCH"), None);
+        for name in ["ENABLE_TOOL_SEARCH", "CLAUDE_CODE_GATEWAY_HINT_HEADERS"] {
+            assert_eq!(variable(&told(Some(Client::Claude), &here, &[]), name), None);
+        }
     }
 
     #[test]

@@ -41,7 +41,7 @@ def run(stage, scenario, through):
             side.listed, side.cuts = side.server.conversations(), side.server.cuts()
             calls = side.provider.answered()
             chosen = [one for number, one in enumerate(calls) if one.usage.total < LONG or number % 10 == 0]
-            side.provider.problems.extend(problem for one in chosen for problem in side.server.problems(one))
+            side.provider.problems.extend(problem for one in chosen for problem in side.server.problems(one, scenario.said))
         return side
     finally:
         side.close()
@@ -135,7 +135,8 @@ def main():
     # The same with one call in each round, on a model with a window of 200k
     rounds, tokens = 45, 3200
     roles = long.claude_roles(rounds, tokens)
-    older = Scenario("bench", "claude", roles, claude_reading(rounds, tokens, "--model", "claude-sonnet-4-5"))
+    older = Scenario("bench", "claude", roles, claude_reading(rounds, tokens, "--model", "claude-sonnet-4-5"),
+                     said=["AN-32"])
     never_worse("Claude Code, 45 calls, a window of 200k", *(run(stage, older, through=which) for which in (False, True)))
 
     # Codex, 30 rounds. As many tokens as in the session that the promise was made for: 1.69 million directly.

@@ -13,14 +13,14 @@ use scrollback_core::model::Provider;
 use scrollback_core::redact::Redactor;
 use scrollback_store::Store;
 
-use crate::auth::Keyring;
+use crate::auth::{Keyring, Walls};
 use crate::background_tasks::Tasks;
 use crate::events::Events;
 use crate::fair::Turns;
 use crate::known_calls::ReportedCalls;
-use crate::memory::Memory;
+use crate::memory::MemoryBudget;
 use crate::metrics::Metrics;
-use crate::proxy::{self, CallsUnderWay, RecentRecords, TenantSlots, ThreadMemory, Upstreams};
+use crate::proxy::{self, CallsUnderWay, KnownObjects, RecentRecords, TenantSlots, ThreadMemory, Upstreams};
 use crate::quota::QuotaClock;
 use crate::ready::LastHeartbeat;
 use crate::runs::Runs;
@@ -65,6 +65,8 @@ pub struct Shared {
     pub(crate) reported_calls: ReportedCalls,
     /// What is known about message threads.
     pub(crate) threads: ThreadMemory,
+    /// Objects at providers that were found to be their tenant's.
+    pub(crate) known_objects: KnownObjects,
     /// Calls that wait for their reply.
     pub(crate) under_way: CallsUnderWay,
     /// Requests of each tenant.
@@ -72,7 +74,7 @@ pub struct Shared {
     /// Entries that wait for the store.
     pub(crate) waiting: WriteQueue,
     /// The memory of bodies and replies under way.
-    pub(crate) memory: Memory,
+    pub(crate) memory: MemoryBudget,
     /// Turns at the store.
     pub(crate) store_turns: Turns,
     /// Turns at providers.
@@ -85,6 +87,8 @@ pub struct Shared {
     pub(crate) last_heartbeat: LastHeartbeat,
     /// The secret of the store, once it was asked for.
     pub(crate) secret: tokio::sync::OnceCell<String>,
+    /// Whether the database holds the server to one tenant's rows.
+    pub(crate) walls: Walls,
     /// The time by which the use of keys is counted.
     pub(crate) quota_clock: QuotaClock,
     /// Asked for when the time to finish requests is up.
@@ -129,16 +133,18 @@ impl App {
             last_verified: crate::lens::LastVerified::default(),
             reported_calls: ReportedCalls::default(),
             threads: ThreadMemory::default(),
+            known_objects: KnownObjects::default(),
             under_way: CallsUnderWay::default(),
             room: TenantSlots::default(),
             waiting: WriteQueue::default(),
-            memory: Memory::new(settings.limits.memory_bytes),
+            memory: MemoryBudget::new(settings.limits.memory_bytes),
             store_turns: Turns::new(STORE_TURNS),
             upstream_turns: Turns::new(settings.limits.upstream_requests),
             heavy_turns: Turns::new(std::thread::available_parallelism().map_or(1, usize::from)),
             api_room: TenantSlots::default(),
             last_heartbeat: LastHeartbeat::default(),
             secret: tokio::sync::OnceCell::new(),
+            walls: Walls::default(),
             quota_clock: QuotaClock::default(),
             time_is_up: StopSignal::default(),
             upstreams: Upstreams::new(settings.limits.connect),
@@ -151,6 +157,11 @@ impl App {
     /// Says who continues paused runs. Only the first one said counts.
     pub fn continue_runs_with(&self, runs: Arc<dyn Runs>) {
         let _ = self.runs.set(runs);
+    }
+
+    /// Serves callers with keys although the database does not hold the server to one tenant's rows.
+    pub fn serve_without_walls(&self) {
+        self.walls.do_without();
     }
 
     /// Who continues paused runs.

@@ -6,6 +6,7 @@
 //!
 //! - [`CallerRequest`] is what the caller wants to send besides the record: a client's own body, or settings and tools of ours.
 //! - [`Reference`] is what a request goes on from that its provider holds.
+//! - [`named_objects`] are the things at its provider that a request names beside that.
 //! - [`Policy`] says which manager curates, and what happens to a request that breaks its provider's rules.
 //! - [`Ladder`] makes a request smaller, step by step, when it is too large for its model.
 //! - [`BodyTemplate`] is a body as what it shares with the record, so that keeping every request takes little.
@@ -17,6 +18,7 @@ pub(crate) mod cache_marks;
 mod caller_request;
 mod ladder;
 mod new_entries;
+mod objects;
 mod prepare;
 mod provider_edits;
 mod reference;
@@ -28,6 +30,7 @@ mod tokens;
 pub use caller_request::{CallerRequest, Carries, ClientBody, Surroundings};
 pub use ladder::{Ladder, LadderStep, Stated, too_large};
 pub use new_entries::{Stamp, lead_of, news};
+pub use objects::{given_objects, named_objects};
 pub use prepare::{
     Fidelity, Invalid, Policy, PrepareError, Prepared, RequestMessage, UnknownWindow, decisions, is_whole,
     prepare, prepare_items,

@@ -92,7 +92,7 @@ pub(super) async fn answer(
     response.await.unwrap_or_else(|_| Err(unfinished()))
 }
 
-/// What came of asking, once the record is no longer needed for it.
+/// The result of asking, once the record is no longer needed for it.
 enum AskOutcome {
     Begun(Box<(StartedReply, Prepared, OpenCall)>),
     Refused(Box<(ProviderRefusal, Prepared, String)>),
@@ -141,9 +141,10 @@ impl ProxyCall {
         Ok((call, asked))
     }
 
-    /// An error if another tenant's response or thread would be read with our key.
-    async fn owns_previous(&self, asked: &ClientRequest) -> Result<(), HttpProblem> {
+    /// An error if another tenant's response, thread or object would be read with our key.
+    pub(super) async fn owns_previous(&self, asked: &ClientRequest) -> Result<(), HttpProblem> {
         self.owns_conversation(asked).await?;
+        self.owns_objects(asked.wire(), &asked.body).await?;
         let (Some(previous), Some(reference)) = (identity::previous(asked), &asked.refers) else {
             return Ok(());
         };
@@ -158,8 +159,7 @@ impl ProxyCall {
 
     /// An error if a request names a provider's conversation, under our key, that this tenant is not known to have.
     async fn owns_conversation(&self, asked: &ClientRequest) -> Result<(), HttpProblem> {
-        let ours = matches!(self.answerer, Answerer::Upstream(_, Credential::Ours));
-        if self.caller.key.is_none() || !ours || asked.wire() != Wire::OpenaiResponses {
+        if !self.shares_provider_key() || asked.wire() != Wire::OpenaiResponses {
             return Ok(());
         }
         // The body may name a response too, which is then what the request goes on from.
@@ -436,7 +436,12 @@ impl ProxyCall {
         };
         let spent = scrollback_agent::exchange::Caller::spend(exchange.caller, prepared, Some(reply), false);
         let response = ended.bytes.to_vec();
-        let outcome = AttemptEnd { status: &status, reply: Some(reply), spent: &spent };
+        let outcome = AttemptEnd {
+            status: &status,
+            reply: Some(reply),
+            spent: &spent,
+            first_byte_milliseconds: exchange.caller.first_byte,
+        };
         let row = exchange.finish(prepared, call, &outcome, Some(response));
         quota::charge(&self.app, &self.caller, spent.total(), spent.cost_usd).await;
         // A history made shorter is the client's; it was not said.
@@ -455,10 +460,16 @@ impl ProxyCall {
         };
         let id = source.zip(reply.meta.response_id.clone()).map(|(source, id)| ClientName { source, id });
         if let Some(id) = id.as_ref().filter(|_| asked.in_thread) {
-            remember_thread(&self.app, &self.caller.tenant, asked, plan.fields.as_ref(), &id.id);
+            remember_thread(self, asked, plan.fields.as_ref(), &id.id).await?;
         }
-        let edits = provider_edits(recorded.record(), &asked.body, &reply.applied_edits, &plan.cx);
-        self.close(recorded, Ending { reply: entry, edits }, row, id).await
+        let edits = if reply.applied_edits.is_empty() {
+            Vec::new()
+        } else {
+            let (body, applied, cx) = (asked.body.clone(), reply.applied_edits.clone(), Arc::clone(&plan.cx));
+            recorded.look(move |record| provider_edits(record, &body, &applied, &cx)).await?
+        };
+        let names = id.into_iter().chain(self.given(asked, ended).await?).collect();
+        self.close(recorded, Ending { reply: entry, edits, names }, row).await
     }
 
     /// Records the reply and how the call ended.
@@ -467,10 +478,9 @@ impl ProxyCall {
         recorded: Box<RecordedCall>,
         ending: Ending,
         row: Option<Sent>,
-        response: Option<ClientName>,
     ) -> Result<(), HttpProblem> {
         let began = Instant::now();
-        let finished = tokio::time::timeout(STORE, recorded.finish(ending, row, response)).await;
+        let finished = tokio::time::timeout(STORE, recorded.finish(ending, row)).await;
         self.app.metrics.time("scrollback_seconds", &[("part", "commit")], began.elapsed().as_secs_f64());
         let Err(problem) = finished.map_err(|_| store_is_slow()).and_then(|finished| Ok(finished?)) else {
             return Ok(());

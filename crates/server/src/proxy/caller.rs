@@ -11,7 +11,9 @@ use scrollback_agent::exchange::{
     AttemptEnd, AttemptUsage, Attempted, Caller, ExchangeEvent, OpenCall, PartOf, Refusal, chat_span, send_on,
 };
 use scrollback_agent::lease::holder;
-use scrollback_agent::provider::{Credential, ErrorKind, Passed, PassedRequest, ProviderError, Upstream};
+use scrollback_agent::provider::{
+    Credential, ErrorKind, Passed, PassedRequest, ProviderError, Upstream, UsedKeys,
+};
 use scrollback_agent::telemetry::{Chat, Sampled, SpanContext, SpanId, names};
 use scrollback_agent::{BoxFuture, Event};
 use scrollback_core::model::facts;
@@ -26,11 +28,12 @@ use super::background::in_turn;
 use super::call::{ProxyCall, ResponseSender};
 use super::client_request::{ClientRequest, Endpoint, ReplyShape, header as text_of};
 use super::echo::Echo;
+use super::owned_objects::stay_in_account;
 use super::policy::CallPlan;
 use super::refusal::{self, Speaks};
 use super::tee::{Patience, ReplySource, Tee};
 use super::upstreams::{Answerer, passed_on};
-use super::used_keys::UsedKeys;
+use super::used_keys::used_keys;
 use crate::About;
 use crate::fair::Turn;
 use crate::problem::HttpProblem;
@@ -307,6 +310,13 @@ impl ProxyCall {
         id: &str,
     ) -> Result<StartedReply, Box<ProviderRefusal>> {
         let patience = self.patience(asked.shape);
+        // What was made from the record may name objects that the client's own body did not.
+        if prepared.body.as_ptr() != asked.body.as_ptr()
+            && let Err(problem) = self.owns_objects(asked.wire(), &prepared.body).await
+        {
+            let error = ProviderError::new(ErrorKind::InvalidRequest, problem.detail.clone());
+            return Err(refused_here(&problem, error, asked.wire()));
+        }
         let turn = self.app.upstream_turns.take(&self.caller.tenant).await;
         let (status, headers, source) = match &self.answerer {
             Answerer::Echo => {
@@ -375,6 +385,9 @@ impl ProxyCall {
         timeout: std::time::Duration,
     ) -> PassedRequest {
         let mut headers = passed_on(&self.headers, asked.endpoint.provider());
+        if self.shares_provider_key() {
+            stay_in_account(&mut headers);
+        }
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         PassedRequest {
             method: Method::POST,
@@ -459,7 +472,7 @@ impl ProxyCall {
 
     /// The keys that this call was made with.
     pub(super) fn keys(&self) -> UsedKeys {
-        UsedKeys::of(&self.answerer, &self.headers)
+        used_keys(&self.answerer, &self.headers)
     }
 }
 
@@ -470,12 +483,16 @@ fn unreachable(error: &ProviderError, wire: Wire) -> Box<ProviderRefusal> {
         ErrorKind::InvalidRequest => (StatusCode::BAD_REQUEST, "bad_path"),
         _ => (StatusCode::BAD_GATEWAY, "upstream_unreachable"),
     };
-    let response = HttpProblem::new(status, code, error.to_string());
-    let body = refusal::body(&response, Speaks::of(wire));
+    refused_here(&HttpProblem::new(status, code, error.to_string()), error.clone(), wire)
+}
+
+/// An answer of our own that stands where the provider's would.
+fn refused_here(problem: &HttpProblem, error: ProviderError, wire: Wire) -> Box<ProviderRefusal> {
+    let body = refusal::body(problem, Speaks::of(wire));
     let mut headers = HeaderMap::new();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     let body = Bytes::from(body.to_string());
-    Box::new(ProviderRefusal { status, headers, kept: body.clone(), body, error: error.clone() })
+    Box::new(ProviderRefusal { status: problem.status, headers, kept: body.clone(), body, error })
 }
 
 fn echo_headers(shape: ReplyShape) -> HeaderMap {

@@ -107,7 +107,7 @@ pub(crate) struct ClientRequest {
     pub(crate) inside: Option<&'static str>,
     /// The model as the client names it.
     pub(crate) named: String,
-    /// The model; none if the name is none we know how to read.
+    /// The model; `None` if its name cannot be read.
     pub(crate) model: Option<ModelName>,
     pub(crate) shape: ReplyShape,
     /// What is said, the lead first.
@@ -125,6 +125,8 @@ pub(crate) struct ClientRequest {
     pub(crate) session: Option<(SessionClient, String)>,
     /// The users and devices that the body names.
     pub(crate) user: Vec<String>,
+    /// Whether those are the device and account that Anthropic's client names.
+    pub(crate) names_device: bool,
     /// Whether the request offers tools.
     pub(crate) tools_offered: ToolsOffered,
     /// Whether the reply is to be an object with a title and nothing else, which is how clients have a session named.
@@ -195,7 +197,7 @@ impl ClientRequest {
         }
         let named = in_path.or_else(|| text("model")).unwrap_or_default();
         let streams = object.get("stream").is_some_and(|stream| stream.text() == "true");
-        let (session, user) = claims(endpoint.wire(), raw);
+        let BodyClaims { session, user, names_device } = BodyClaims::of(endpoint.wire(), raw);
         let most = ["max_output_tokens", "max_completion_tokens", "max_tokens"];
         let generation = ["generationConfig", "generation_config"].iter().find_map(|key| object.get(key));
         let gemini = || {
@@ -219,6 +221,7 @@ impl ClientRequest {
             output,
             session,
             user,
+            names_device,
             tools_offered: tools_offered(raw),
             wants_title: wants_title(&object),
             prefixes: OnceLock::new(),
@@ -263,55 +266,86 @@ const COUNTED: &str = "generateContentRequest";
 
 /// The model a client means.
 fn model(provider: Provider, named: &str) -> Option<ModelName> {
-    // Most clients name no provider, and why such a name is none need not be found out.
+    // Most clients name no provider, and why such a name is not valid need not be found out.
     let whole = named.contains(':').then(|| ModelName::parse(named).ok()).flatten();
     whole.or_else(|| ModelName::parse(&format!("{}:{named}", provider.name())).ok())
 }
 
-/// The session that a body names, and the users.
-fn claims(wire: Wire, body: Raw<'_>) -> (Option<(SessionClient, String)>, Vec<String>) {
-    let text = |raw: Option<Raw<'_>>| {
-        raw.and_then(Raw::string).filter(|id| !id.is_empty()).map(std::borrow::Cow::into_owned)
-    };
-    let named = |key: &str| text(body.get(key));
-    if wire == Wire::Anthropic {
-        let user = text(body.get("metadata").and_then(|metadata| metadata.get("user_id")));
-        let Some(user) = user else { return (None, Vec::new()) };
-        let (session, user) = split_user(&user);
-        return (session.map(|id| (SessionClient::ClaudeCode, id)), user);
+/// What a body says about who sends it.
+#[derive(Default)]
+struct BodyClaims {
+    session: Option<(SessionClient, String)>,
+    user: Vec<String>,
+    names_device: bool,
+}
+
+impl BodyClaims {
+    fn of(wire: Wire, body: Raw<'_>) -> Self {
+        let text = |raw: Option<Raw<'_>>| {
+            raw.and_then(Raw::string).filter(|id| !id.is_empty()).map(std::borrow::Cow::into_owned)
+        };
+        let named = |key: &str| text(body.get(key));
+        if wire == Wire::Anthropic {
+            let user = text(body.get("metadata").and_then(|metadata| metadata.get("user_id")));
+            let Some(user) = user else { return BodyClaims::default() };
+            let SplitUser { session, people, kind } = split_user(&user);
+            let names_device = kind == UserKind::Device && !people.is_empty();
+            let session = session.map(|id| (SessionClient::ClaudeCode, id));
+            return BodyClaims { session, user: people, names_device };
+        }
+        let user = named("safety_identifier").or_else(|| named("user")).into_iter().collect();
+        let metadata = body.get("client_metadata").filter(|_| wire == Wire::OpenaiResponses);
+        // Codex names the session in two places; other clients use the cache key for other things.
+        let session = metadata.and_then(|metadata| {
+            let own = text(metadata.get("session_id"));
+            let codex = metadata.members().any(|(key, _)| key.starts_with("x-codex-"));
+            own.or_else(|| named("prompt_cache_key").filter(|_| codex))
+        });
+        BodyClaims { session: session.map(|id| (SessionClient::Codex, id)), user, names_device: false }
     }
-    let user = named("safety_identifier").or_else(|| named("user")).into_iter().collect();
-    let metadata = body.get("client_metadata").filter(|_| wire == Wire::OpenaiResponses);
-    // Codex names the session in two places; other clients use the cache key for other things.
-    let session = metadata.and_then(|metadata| {
-        let own = text(metadata.get("session_id"));
-        let codex = metadata.members().any(|(key, _)| key.starts_with("x-codex-"));
-        own.or_else(|| named("prompt_cache_key").filter(|_| codex))
-    });
-    (session.map(|id| (SessionClient::Codex, id)), user)
+}
+
+/// Anthropic's `metadata.user_id`, taken apart.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct SplitUser {
+    session: Option<String>,
+    /// The device and the account, or the user.
+    pub(super) people: Vec<String>,
+    kind: UserKind,
+}
+
+/// Who is named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum UserKind {
+    /// A device of Anthropic's client, and its account.
+    Device,
+    /// Whatever a program calls a user.
+    Other,
 }
 
 /// The session inside Anthropic's `metadata.user_id`, and what is left of it: a JSON text that has one beside the device
 /// and the account, or the older `user_…_account_…_session_…`. Anything else is a user.
-pub(super) fn split_user(user: &str) -> (Option<String>, Vec<String>) {
+pub(super) fn split_user(user: &str) -> SplitUser {
     if let Ok(raw) = json::check(user)
         && raw.kind() == JsonKind::Object
     {
         let text = |key: &str| raw.get(key).and_then(Raw::string).filter(|id| !id.is_empty());
         let rest = ["device_id", "account_uuid"].iter().filter_map(|key| text(key));
-        return (
-            text("session_id").map(std::borrow::Cow::into_owned),
-            rest.map(std::borrow::Cow::into_owned).collect(),
-        );
+        return SplitUser {
+            session: text("session_id").map(std::borrow::Cow::into_owned),
+            people: rest.map(std::borrow::Cow::into_owned).collect(),
+            kind: UserKind::Device,
+        };
     }
     match user.rsplit_once("_session_") {
         Some((rest, session)) if !session.is_empty() => {
             let parts = rest.strip_prefix("user_").and_then(|rest| rest.split_once("_account_"));
+            let kind = if parts.is_some() { UserKind::Device } else { UserKind::Other };
             let parts = parts.map_or(vec![rest], |(device, account)| vec![device, account]);
             let parts = parts.into_iter().filter(|part| !part.is_empty());
-            (Some(session.into()), parts.map(String::from).collect())
+            SplitUser { session: Some(session.into()), people: parts.map(String::from).collect(), kind }
         }
-        _ => (None, vec![user.into()]),
+        _ => SplitUser { session: None, people: vec![user.into()], kind: UserKind::Other },
     }
 }
 
@@ -400,9 +434,14 @@ mod tests {
         assert_eq!(found.session, Some((SessionClient::ClaudeCode, "12-34".into())));
         assert_eq!(found.user, ["ab", "cd"]);
         assert_eq!(found.tools_offered, ToolsOffered::None);
-        let device = (Some("s-1".into()), vec!["d".into()]);
+        let split = |session: Option<&str>, people: &[&str], kind| {
+            let people = people.iter().map(ToString::to_string).collect();
+            SplitUser { session: session.map(String::from), people, kind }
+        };
+        let device = split(Some("s-1"), &["d"], UserKind::Device);
         assert_eq!(split_user(r#"{"device_id":"d","session_id":"s-1"}"#), device);
-        assert_eq!(split_user("just a user"), (None, vec!["just a user".into()]));
+        assert_eq!(split_user("just a user"), split(None, &["just a user"], UserKind::Other));
+        assert_eq!(split_user("gateway_session_1"), split(Some("1"), &["gateway"], UserKind::Other));
         let body = r#"{"model":"gpt-5","input":"hi","tools":[],"prompt_cache_key":"k","client_metadata":{"session_id":"c"}}"#;
         let found = asked(Endpoint::Responses, body).unwrap();
         assert_eq!(found.session, Some((SessionClient::Codex, "c".into())));

@@ -15,7 +15,7 @@ use super::call::ProxyCall;
 use super::caller::told;
 use super::client_request::{ClientRequest, RequestTarget};
 use super::identity::{self, Carries, Seeking};
-use super::pass_through::hand_on;
+use super::pass_through::{PassedCall, hand_on};
 use super::policy::{CallPlan, not_prepared, policy};
 use super::prefix_cache::size;
 use super::provider_state::ProviderState;
@@ -35,6 +35,7 @@ pub(super) async fn answer(
     let origin = RequestOrigin::of(&call.caller, &call.headers, &asked, &app.settings.recipient_from)?;
     let carries = identity::carries(&call.headers, &origin)?;
     let policy = policy(&app.settings, &call.caller.tenant, &call.headers, &asked)?;
+    call.owns_previous(&asked).await?;
     let record = as_if_recorded(&call, &asked, &origin, carries).await?;
     let state = ProviderState::of(&call, &asked).await?;
     let plan = Arc::new(CallPlan::new(app, &call.caller.tenant, asked, origin, carries, policy, state));
@@ -53,7 +54,9 @@ pub(super) async fn answer(
         Answerer::Upstream(upstream, credential) => {
             let timeout = app.settings.limits.first_byte;
             let request = call.passed(&plan.asked, &prepared, credential, timeout);
-            hand_on(app, upstream, request, told).await
+            let (app, upstream) = (app.clone(), upstream.clone());
+            let turn = app.upstream_turns.take(&call.caller.tenant).await;
+            hand_on(&app, &upstream, request, told, PassedCall { held: (turn, call), usage: None }).await
         }
     }
 }

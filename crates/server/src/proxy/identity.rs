@@ -17,6 +17,7 @@ use scrollback_store::{
 
 use super::client_request::{ClientRequest, header};
 use super::prefix_cache::{Belongs, CachedRecord};
+use super::provider_state::unresolved;
 use super::session::{MAX_ID, RequestOrigin};
 use crate::App;
 use crate::problem::HttpProblem;
@@ -84,6 +85,8 @@ pub(crate) const BY_CLIENT: &str = "client";
 pub(crate) const BY_THREAD: &str = "thread";
 pub(crate) const BY_RESPONSE: &str = "response";
 pub(crate) const BY_MESSAGE: &str = "message";
+/// Objects at a provider that a reply gave: they stand for the conversation in which that was.
+pub(super) const BY_OBJECT: &str = "object";
 /// The first conversation of a sub-agent.
 pub(super) const BY_AGENT: &str = "agent";
 /// The name of a run of a client, which stands for the conversation begun last in it.
@@ -250,6 +253,7 @@ impl Seeking<'_> {
         if let Some(ClientName { source, id }) = previous(asked) {
             let Some(alias) = app.store.alias(tenant, source, &id).await? else { return Ok(None) };
             let conversation = app.store.conversation(tenant, &alias.conversation).await?;
+            self.may_continue(&conversation).await?;
             let after = alias.position.unwrap_or(conversation.head);
             let place = self.at_end(conversation.clone()).await?;
             let later = place.known.record.slots().iter().skip(after as usize);
@@ -260,8 +264,31 @@ impl Seeking<'_> {
         }
         let Some(thread) = self.thread().pop() else { return Ok(None) };
         match self.by_name(&thread).await? {
-            Some(conversation) => self.at_end(conversation).await.map(Some),
+            Some(conversation) => {
+                self.may_continue(&conversation).await?;
+                self.at_end(conversation).await.map(Some)
+            }
             None => Ok(None),
+        }
+    }
+
+    /// An error if what a request goes on from belongs to another caller or recipient: ids of a provider are no secrets, and
+    /// a caller that continues is sent the history where the provider has lost it.
+    async fn may_continue(&self, found: &Conversation) -> Result<(), HttpProblem> {
+        let Seeking { app, tenant, origin, .. } = *self;
+        let is_own = match &found.scope {
+            // Begun under a name, which is believed inside its tenant.
+            None => true,
+            Some(scope) if *scope == MatchScope::caller(&origin.caller) => true,
+            Some(_) => {
+                let session = app.store.named_session(tenant, &found.session).await?;
+                session.is_some_and(|session| session.caller == origin.caller)
+            }
+        };
+        let other_recipient = matches!((&origin.recipient, &found.recipient), (Some(asked), Some(recorded)) if asked != recorded);
+        match &self.asked.refers {
+            Some(reference) if !is_own || other_recipient => Err(unresolved(reference)),
+            _ => Ok(()),
         }
     }
 

@@ -17,8 +17,10 @@ mod echo;
 mod gemini;
 mod identity;
 mod models;
+mod owned_objects;
 mod own_headers;
 mod pass_through;
+mod passed_usage;
 mod policy;
 mod prefix_cache;
 mod provider_state;
@@ -52,6 +54,7 @@ use refusal::Speaks;
 
 pub(crate) use admission::TenantSlots;
 pub(crate) use background::join_result;
+pub(crate) use owned_objects::KnownObjects;
 pub(crate) use prefix_cache::RecentRecords;
 pub(crate) use provider_state::ThreadMemory;
 pub(crate) use record::CallsUnderWay;
@@ -127,25 +130,29 @@ async fn at(State(app): State<App>, endpoint: Endpoint, request: Request) -> Res
 /// A request that is understood.
 async fn call(app: App, target: RequestTarget, request: Request) -> Response {
     let speaks = Speaks::of(target.endpoint.wire());
-    let answering = RequestGuard::begin(&app, target.endpoint.route(), speaks, &request);
-    let answer = match own_headers::check(request.headers()) {
-        Err(problem) => Err(problem),
-        Ok(()) => match target.endpoint {
-            Endpoint::CountTokens | Endpoint::CountContents => count::answer(&app, target, request).await,
-            _ => call::answer(&app, target, request).await,
-        },
+    let answering = match RequestGuard::begin(&app, target.endpoint.route(), speaks, &request) {
+        Ok(answering) => answering,
+        Err(refused) => return *refused,
+    };
+    let answer = match target.endpoint {
+        Endpoint::CountTokens | Endpoint::CountContents => count::answer(&app, target, request).await,
+        _ => call::answer(&app, target, request).await,
     };
     answering.end(answer)
 }
 
 async fn response(State(app): State<App>, Path(id): Path<String>, request: Request) -> Response {
-    let answering = RequestGuard::begin(&app, "/v1/responses/{id}", Speaks::Common, &request);
-    answering.end(responses::get(&app, &id, request).await)
+    match RequestGuard::begin(&app, "/v1/responses/{id}", Speaks::Common, &request) {
+        Ok(answering) => answering.end(responses::get(&app, &id, request).await),
+        Err(refused) => *refused,
+    }
 }
 
 async fn models(State(app): State<App>, request: Request) -> Response {
-    let answering = RequestGuard::begin(&app, "/v1/models", Speaks::Common, &request);
-    answering.end(models::answer(&app, Version::V1, request).await)
+    match RequestGuard::begin(&app, "/v1/models", Speaks::Common, &request) {
+        Ok(answering) => answering.end(models::answer(&app, Version::V1, request).await),
+        Err(refused) => *refused,
+    }
 }
 
 async fn other(State(app): State<App>, request: Request) -> Response {
@@ -164,7 +171,10 @@ async fn below(app: App, version: Version, request: Request) -> Response {
         return call(app, target, request).await;
     }
     let speaks = if version == Version::V1Beta { Speaks::Gemini } else { Speaks::Common };
-    let answering = RequestGuard::begin(&app, version.route(), speaks, &request);
+    let answering = match RequestGuard::begin(&app, version.route(), speaks, &request) {
+        Ok(answering) => answering,
+        Err(refused) => return *refused,
+    };
     let is_list = version == Version::V1Beta && request.uri().path() == "/models";
     let answer = if is_list && *request.method() == Method::GET {
         models::answer(&app, version, request).await
@@ -184,12 +194,22 @@ struct RequestGuard {
 }
 
 impl RequestGuard {
-    fn begin(app: &App, route: &'static str, speaks: Speaks, request: &Request) -> Self {
+    /// Starts to answer; or the refusal of a request with a header that would do nothing.
+    fn begin(
+        app: &App,
+        route: &'static str,
+        speaks: Speaks,
+        request: &Request,
+    ) -> Result<Self, Box<Response>> {
         let log = request.extensions().get::<Arc<CallLog>>().cloned();
         if let (Some(log), Some(caller)) = (&log, request.extensions().get::<ApiCaller>()) {
             log.note(|facts| facts.tenant = Some(caller.tenant.as_str().to_string()));
         }
-        RequestGuard { app: app.clone(), route, speaks, log, began: Instant::now() }
+        let answering = RequestGuard { app: app.clone(), route, speaks, log, began: Instant::now() };
+        match own_headers::check(request.headers()) {
+            Ok(()) => Ok(answering),
+            Err(problem) => Err(Box::new(answering.end(Err(problem)))),
+        }
     }
 
     fn end(self, answer: Result<Response, HttpProblem>) -> Response {

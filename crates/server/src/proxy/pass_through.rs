@@ -1,5 +1,7 @@
 //! What is passed on without being understood.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
@@ -7,11 +9,17 @@ use axum::response::Response;
 use scrollback_agent::exchange::send_on;
 use scrollback_agent::provider::{Credential, ErrorKind, PassedRequest, Upstream};
 use scrollback_core::model::Provider;
+use tokio::sync::oneshot;
 
+use super::background::unfinished;
+use super::call::ResponseSender;
+use super::call_log::CallLog;
 use super::identity::BY_RESPONSE;
+use super::owned_objects::stay_in_account;
+use super::passed_usage::PassedUsage;
 use super::tee::pipe;
 use super::upstreams::{Answerer, answerer, configured, passed_back, passed_on};
-use super::{Version, gemini, own_headers};
+use super::{Version, gemini};
 use crate::auth::{ApiCaller, GOOGLE_KEY, unknown};
 use crate::problem::HttpProblem;
 use crate::{App, body, quota};
@@ -21,8 +29,7 @@ pub(super) async fn pass(app: &App, version: Version, request: Request) -> Resul
     let (parts, body) = request.into_parts();
     let caller = parts.extensions.get::<ApiCaller>().cloned().ok_or_else(unknown)?;
     caller.may_call()?;
-    own_headers::check(&parts.headers)?;
-    let _seat = app.room.enter(&caller.tenant, app.settings.limits.concurrent)?;
+    let seat = app.room.enter(&caller.tenant, app.settings.limits.concurrent)?;
     quota::admit(app, &caller).await?;
     let provider = whose(version, &parts.headers);
     let path = path(version, provider, &parts.uri);
@@ -40,16 +47,28 @@ pub(super) async fn pass(app: &App, version: Version, request: Request) -> Resul
             Err(no_upstream(app, &asked, provider))
         }
         Answerer::Upstream(upstream, credential) => {
-            if caller.key.is_some() && credential == Credential::Ours {
+            let ours = credential == Credential::Ours;
+            if caller.key.is_some() && ours {
                 may_reach(app, &caller, &parts.method, parts.uri.path()).await?;
             }
+            let log = parts.extensions.get::<Arc<CallLog>>().cloned();
+            let asked = (&parts.method, parts.uri.path(), &body);
+            let usage = PassedUsage::of(app, &caller, log, provider, asked).await?;
+            if let Some(usage) = usage.as_ref().filter(|_| ours) {
+                usage.has_price()?;
+            }
             let mut headers = passed_on(&parts.headers, provider);
+            if caller.key.is_some() && ours {
+                stay_in_account(&mut headers);
+            }
             if let Some(coding) = parts.headers.get(header::CONTENT_ENCODING) {
                 headers.insert(header::CONTENT_ENCODING, coding.clone());
             }
             let timeout = app.settings.limits.stream;
             let request = PassedRequest { method: parts.method, path, headers, body, credential, timeout };
-            hand_on(app, &upstream, request, HeaderMap::new()).await
+            let turn = app.upstream_turns.take(&caller.tenant).await;
+            let passed = PassedCall { held: (seat, share, turn), usage };
+            hand_on(app, &upstream, request, HeaderMap::new(), passed).await
         }
     }
 }
@@ -138,39 +157,90 @@ pub(super) fn who(app: &App, provider: Provider, headers: &HeaderMap) -> Result<
     Ok(answerer(upstream, None, headers, app.address))
 }
 
+/// What goes with a request that is passed on.
+pub(super) struct PassedCall<H> {
+    /// What is given back when its reply has ended.
+    pub(super) held: H,
+    /// Where what it uses is added up.
+    pub(super) usage: Option<PassedUsage>,
+}
+
 /// Sends a request on and hands back what comes, while it comes.
-pub(super) async fn hand_on(
+///
+/// It is work of its own, because the client may go away: what its provider was made to do is counted all the same.
+pub(super) async fn hand_on<H: Send + 'static>(
     app: &App,
     upstream: &Upstream,
     request: PassedRequest,
     told: HeaderMap,
+    call: PassedCall<H>,
 ) -> Result<Response, HttpProblem> {
-    let mut passed = send_on(upstream, request).await.map_err(|error| {
-        let (status, code) = match error.kind {
-            ErrorKind::Timeout => (StatusCode::GATEWAY_TIMEOUT, "upstream_timeout"),
-            ErrorKind::InvalidRequest => (StatusCode::BAD_REQUEST, "bad_path"),
-            _ => (StatusCode::BAD_GATEWAY, "upstream_unreachable"),
-        };
-        HttpProblem::new(status, code, error.to_string())
-    })?;
+    let (client, response) = oneshot::channel();
+    let (app, upstream, task) = (app.clone(), upstream.clone(), app.tasks.enter());
+    tokio::spawn(async move {
+        let _task = task;
+        let PassedCall { held, usage } = call;
+        tokio::select! {
+            () = pass_between(&app, &upstream, request, told, usage, client) => {}
+            () = app.time_is_up.asked() => {}
+        }
+        drop(held);
+    });
+    response.await.unwrap_or_else(|_| Err(unfinished()))
+}
+
+async fn pass_between(
+    app: &App,
+    upstream: &Upstream,
+    request: PassedRequest,
+    told: HeaderMap,
+    mut usage: Option<PassedUsage>,
+    client: ResponseSender,
+) {
+    let mut passed = match send_on(upstream, request).await {
+        Ok(passed) => passed,
+        Err(error) => {
+            let (status, code) = match error.kind {
+                ErrorKind::Timeout => (StatusCode::GATEWAY_TIMEOUT, "upstream_timeout"),
+                ErrorKind::InvalidRequest => (StatusCode::BAD_REQUEST, "bad_path"),
+                _ => (StatusCode::BAD_GATEWAY, "upstream_unreachable"),
+            };
+            let _ = client.send(Err(HttpProblem::new(status, code, error.to_string())));
+            return;
+        }
+    };
+    // What was refused is not billed.
+    usage = usage.filter(|_| passed.status.is_success());
     let (pipe, piped) = pipe();
     let mut response = Response::new(Body::new(piped));
     *response.status_mut() = passed.status;
     *response.headers_mut() = passed_back(&passed.headers);
     response.headers_mut().extend(told);
+    let mut pipe = client.send(Ok(response)).is_ok().then_some(pipe);
     let idle = app.settings.limits.stream_idle;
-    tokio::spawn(async move {
-        loop {
-            match tokio::time::timeout(idle, passed.next()).await {
-                Ok(Some(Ok(bytes))) => {
-                    if !pipe.give(bytes, idle).await {
-                        return;
-                    }
+    // Where use is counted, a reply is read to its end: a client that leaves early has it all the same.
+    while pipe.is_some() || usage.is_some() {
+        match tokio::time::timeout(idle, passed.next()).await {
+            Ok(Some(Ok(bytes))) => {
+                if let Some(usage) = &mut usage {
+                    usage.read(&bytes);
                 }
-                Ok(None) => return,
-                Ok(Some(Err(_))) | Err(_) => return pipe.cut().await,
+                if let Some(open) = &pipe
+                    && !open.give(bytes, idle).await
+                {
+                    pipe = None;
+                }
+            }
+            Ok(None) => break,
+            Ok(Some(Err(_))) | Err(_) => {
+                if let Some(open) = pipe.take() {
+                    open.cut().await;
+                }
+                break;
             }
         }
-    });
-    Ok(response)
+    }
+    if let Some(usage) = usage {
+        usage.charge().await;
+    }
 }

@@ -15,6 +15,7 @@ use scrollback_core::wire::{Body, Wire};
 use scrollback_store::{CallListing, ConversationId, Tenant};
 use serde_json::json;
 
+use super::background::in_turn;
 use super::call::ProxyCall;
 use super::client_request::ClientRequest;
 use super::identity::BY_MESSAGE;
@@ -203,20 +204,27 @@ async fn recorded_fields(
 }
 
 /// Notes that the next request of a thread will go on from this message.
-pub(super) fn remember_thread(
-    app: &App,
-    tenant: &Tenant,
+pub(super) async fn remember_thread(
+    call: &ProxyCall,
     asked: &ClientRequest,
     fields: Option<&Arc<ThreadFields>>,
     message: &str,
-) {
-    let fields = fields.cloned().or_else(|| ThreadFields::of(&asked.body).map(Arc::new));
+) -> Result<(), HttpProblem> {
+    let (app, tenant) = (&call.app, &call.caller.tenant);
+    let fields = if let Some(fields) = fields {
+        Some(Arc::clone(fields))
+    } else {
+        let body = asked.body.clone();
+        let read = move || ThreadFields::of(&body).map(Arc::new);
+        in_turn(&app.heavy_turns, tenant, asked.body.len(), read).await?
+    };
     if let Some(Reference::Message(previous)) = &asked.refers {
         app.threads.forget(tenant, previous);
     }
     if let Some(fields) = fields {
         app.threads.keep(tenant, message, fields);
     }
+    Ok(())
 }
 
 /// What a client is told that goes on from something which is not here: the error its provider documents for that, on which

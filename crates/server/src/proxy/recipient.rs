@@ -51,7 +51,7 @@ fn named(body: Raw<'_>, field: RecipientField) -> Option<String> {
         // Some clients write their session there beside the user, and that is another one every day.
         RecipientField::MetadataUserId => {
             text(body.get("metadata").and_then(|metadata| metadata.get("user_id")))
-                .map(|user| split_user(&user).1.join("/"))
+                .map(|user| split_user(&user).people.join("/"))
         }
     };
     found.filter(|text| !text.is_empty())

@@ -155,6 +155,10 @@ impl RecordedCall {
         if let (false, Some(scope)) = (unless.is_empty(), &self.known.belongs.scope) {
             tx.unless_known(scope, unless);
         }
+        if matches!(start, Precondition::Append { .. }) {
+            // What was erased in the meantime must not be used once more.
+            tx.unless_written_since(conversation, self.known.as_of());
+        }
         match start {
             Precondition::Append { promoted: None } => {}
             Precondition::Append { promoted: Some(kind) } => _ = tx.kind(conversation, kind),
@@ -337,7 +341,6 @@ impl RecordedCall {
         mut self: Box<Self>,
         ending: Ending,
         call: Option<Sent>,
-        response: Option<ClientName>,
     ) -> Result<(), StoreError> {
         let Some(conversation) = self.conversation.clone() else { return Ok(()) };
         let app = self.app.clone();
@@ -351,7 +354,7 @@ impl RecordedCall {
         let in_line = app.waiting.join(1);
         let committed = loop {
             let said = reply.as_ref().map(|reply| (reply, edits.as_slice()));
-            let tx = end.tx(&self.tenant, now, said, call.as_ref(), response.as_ref());
+            let tx = end.tx(&self.tenant, now, said, call.as_ref(), &ending.names);
             tries -= 1;
             match app.store.commit(tx).await {
                 Ok(committed) => break committed,
@@ -362,6 +365,14 @@ impl RecordedCall {
                 Err(error) if error.kind() == ErrorKind::Conflict => {
                     let actual = error.heads().map_or(end.at, |(_, actual)| actual);
                     Box::pin(self.meet(&mut end, actual)).await?;
+                }
+                Err(error) if error.kind() == ErrorKind::Erased => {
+                    // The client has its reply; the record keeps nothing of it.
+                    tracing::info!(
+                        conversation = end.conversation.as_str(),
+                        "a reply came after its conversation was erased"
+                    );
+                    return Ok(());
                 }
                 Err(error) => return Err(error),
             }
@@ -406,6 +417,8 @@ pub(crate) struct Ending {
     pub(crate) reply: Option<Entry>,
     /// What the provider did to the request by itself.
     pub(crate) edits: Vec<Decision>,
+    /// The names under which its provider knows the reply, and the objects that it gives.
+    pub(crate) names: Vec<ClientName>,
 }
 
 /// Where a reply goes.
@@ -430,7 +443,7 @@ impl ReplyTarget {
         now: Time,
         said: Option<(&Entry, &[Decision])>,
         call: Option<&Sent>,
-        response: Option<&ClientName>,
+        names: &[ClientName],
     ) -> Tx {
         let mut tx = Tx::new(tenant, now);
         if let Some(parent) = &self.fork {
@@ -448,7 +461,7 @@ impl ReplyTarget {
         if let Some((session, title)) = &self.entitles {
             tx.title(session, title);
         }
-        if let (Some(ClientName { source, id }), Some(_)) = (response, said) {
+        for ClientName { source, id } in names.iter().filter(|_| said.is_some()) {
             tx.alias(Alias {
                 tenant: tenant.clone(),
                 source: (*source).into(),

@@ -94,3 +94,21 @@ async fn tokens_of_large_requests_are_estimated_and_said_to_be() {
         assert_eq!(usage["estimated"] == json!(true), estimated, "{usage}");
     }
 }
+
+#[tokio::test]
+async fn an_export_takes_its_share_of_the_memory() {
+    let server = limited(ServerLimits { memory_bytes: 1 << 20, ..ServerLimits::default() });
+    for _ in 0..10 {
+        server.talk(json!([{ "role": "user", "content": "word ".repeat(10 << 10) }])).await;
+    }
+    for path in ["/api/export?all=true", "/api/export?all=true&format=openai-chat"] {
+        let answer = server.get(path).await;
+        assert_eq!(answer.status, StatusCode::SERVICE_UNAVAILABLE, "{path}: {} bytes", answer.text.len());
+    }
+    let listed = server.get("/api/conversations?limit=1").await.json();
+    let id = listed["conversations"][0]["id"].as_str().unwrap().to_string();
+    for _ in 0..20 {
+        let answer = server.get(&format!("/api/export?conversation={id}")).await;
+        assert_eq!(answer.status, StatusCode::OK, "what was taken is given back: {}", answer.text);
+    }
+}

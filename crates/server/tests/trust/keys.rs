@@ -6,6 +6,7 @@ use axum::body::{Body, to_bytes};
 use axum::http::{Method, Request, StatusCode, header};
 use scrollback_agent::config::ServerSettings;
 use scrollback_server::{KeyScope, router};
+use scrollback_store::{Faults, Memory};
 use serde_json::json;
 use tower::ServiceExt;
 
@@ -78,4 +79,21 @@ async fn a_revoked_key_hears_no_more_events() {
     // The stream of a valid key has no end, so this returns only because the key was revoked.
     let heard = to_bytes(response.into_body(), usize::MAX).await.unwrap();
     assert!(heard.starts_with(b"event: Listening"), "{heard:?}");
+}
+
+#[tokio::test]
+async fn the_first_key_made_while_a_server_runs_opens_no_missing_wall() {
+    let store = Arc::new(Memory::new());
+    let superuser = Faults { missing_wall: Some("the role is a superuser".into()), ..Faults::default() };
+    store.fail(superuser);
+    let server = Server::on(Arc::clone(&store) as _, ServerSettings::default());
+    assert_eq!(server.get("/api/conversations").await.status, StatusCode::OK, "there are no tenants yet");
+    let keyed = server.with_key("acme", KeyScope::Admin).await;
+    for path in ["/api/conversations", "/lens", "/v1/models"] {
+        let answer = keyed.get(path).await;
+        assert_eq!(answer.status, StatusCode::SERVICE_UNAVAILABLE, "{path}: {}", answer.text);
+        assert!(answer.text.contains("--allow-superuser"), "{path}: {}", answer.text);
+    }
+    keyed.app.serve_without_walls();
+    assert_eq!(keyed.get("/api/conversations").await.status, StatusCode::OK, "the operator accepted it");
 }

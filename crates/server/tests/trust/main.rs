@@ -3,6 +3,8 @@
 
 mod bounds;
 mod browsers;
+mod callers;
+mod charges;
 mod fairness;
 mod keys;
 mod provider;

@@ -101,12 +101,14 @@ pub(crate) fn completion(text: &str) -> Value {
         "usage": { "prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5 } })
 }
 
-/// Models of that provider, under the operator's key.
+/// Models of that provider, under the operator's key, whatever interface they are asked by.
 pub(crate) fn catalog(base: &str) -> Catalog {
     let base = base.to_string();
+    let root = base.trim_end_matches("/v1").to_string();
     Catalog::new(BTreeMap::new(), BTreeMap::new()).with_environment(move |name| match name {
-        "OPENAI_API_KEY" => Some(OPERATORS.into()),
+        "OPENAI_API_KEY" | "ANTHROPIC_API_KEY" | "GEMINI_API_KEY" => Some(OPERATORS.into()),
         "OPENAI_BASE_URL" => Some(base.clone()),
+        "ANTHROPIC_BASE_URL" | "GOOGLE_GEMINI_BASE_URL" => Some(root.clone()),
         _ => None,
     })
 }

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 use scrollback_agent::config::ServerSettings;
 use scrollback_core::Time;
-use scrollback_store::Sqlite;
+use scrollback_store::{ErrorKind, Faults, Memory, Sqlite};
+use serde_json::json;
 
+use crate::provider::{catalog, completion, saying, whole};
 use crate::support::Server;
 
 #[tokio::test]
@@ -29,4 +31,33 @@ async fn being_ready_means_that_a_write_was_taken() {
     assert_eq!(answer.json()["type"], "urn:scrollback:problem:not_ready");
     other.execute_batch("rollback").unwrap();
     assert_eq!(server.get("/healthz").await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn nothing_is_asked_of_a_provider_that_is_not_durable() {
+    let (base, received) = saying(|_| whole(&completion("ok"))).await;
+    let store = Arc::new(Memory::new());
+    let server = Server::with(Arc::clone(&store) as _, ServerSettings::default(), catalog(&base));
+    let chat =
+        |content: &str| json!({ "model": "gpt-4o", "messages": [{ "role": "user", "content": content }] });
+    let responses = json!({ "model": "gpt-5", "input": "x" });
+    // A commit whose sync failed can be read back, and is not durable for all that.
+    for fault in [ErrorKind::Unknown, ErrorKind::Io, ErrorKind::Full] {
+        store.fail(Faults { writes: Some(fault), ..Faults::default() });
+        for (path, body) in [("/v1/chat/completions", chat("x")), ("/v1/responses", responses.clone())] {
+            for _ in 0..3 {
+                let answer = server.post(path, body.clone()).await;
+                assert_eq!(
+                    answer.status,
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "{fault:?} {path}: {}",
+                    answer.text
+                );
+            }
+        }
+        assert_eq!(received.lock().await.len(), 0, "{fault:?}: the provider was asked");
+    }
+    store.fail(Faults::default());
+    assert_eq!(server.post("/v1/chat/completions", chat("again")).await.status, StatusCode::OK);
+    assert_eq!(received.lock().await.len(), 1);
 }

@@ -22,7 +22,7 @@ data: {\"choices\":[],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":3}}\n
 
 fn http(server: &Server, api: Api) -> Http {
     let base = if api == Api::Messages { server.url.trim_end_matches("/v1") } else { &server.url };
-    let endpoint = Endpoint::new(base, api, Some("sk-test-key".to_string().into())).unwrap();
+    let endpoint = Endpoint::new(base, api, Some("sk-test-key-0123456789".to_string().into())).unwrap();
     let name = if api == Api::Messages { "anthropic:claude-sonnet-5" } else { "openai:gpt-5" };
     Http::new(ModelName::parse(name).unwrap(), api, endpoint).unwrap()
 }
@@ -294,4 +294,28 @@ fn every_mistake_in_a_script_is_named_with_its_place() {
         "1:1: a script must be a list of answers, not a map"
     );
     assert!(Script::parse("- [").unwrap_err()[0].message.starts_with("not valid YAML: "));
+}
+
+#[tokio::test]
+async fn a_key_that_a_provider_repeats_is_in_nothing_that_is_kept() {
+    let key = "sk-test-key-0123456789";
+    let (first, second) = key.split_at(9);
+    let event = |text: &str| {
+        format!(
+            "data: {{\"id\":\"{key}\",\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"{text}\"}}}}]}}\n\n"
+        )
+    };
+    let end =
+        "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+    // In pieces, so that no event has all of it; and in a reply that breaks off.
+    for end in [end, ""] {
+        let stream = format!("{}{}{}{end}", event("your key is "), event(first), event(second));
+        let server = Server::start(vec![Reply::of(200, stream.as_bytes())]).await;
+        let kept = match reply(&http(&server, Api::Chat), request("{}")).await {
+            Ok(whole) => whole,
+            Err(broken) => broken.partial.unwrap(),
+        };
+        assert_eq!(kept.entry().unwrap().content().as_deref(), Some("your key is [redacted:configured]"));
+        assert!(!format!("{kept:?}").contains(key), "{kept:?}");
+    }
 }

@@ -13,7 +13,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::error::{ErrorKind, ProviderError};
 use super::reply::{ReplyBytes, ReplyStream};
-use super::{ModelInfo, Provider, ReplyDelivery, Request};
+use super::{ModelInfo, Provider, ReplyDelivery, Request, UsedKeys};
 use crate::effects::BoxFuture;
 use crate::net::{client, innermost, is_local};
 
@@ -168,10 +168,11 @@ impl Http {
         let status = response.status();
         if status.is_success() {
             let source = Box::new(ReplyBody(response));
-            return match request.delivery {
-                ReplyDelivery::Streamed => ReplyStream::events(wire, source),
-                ReplyDelivery::Whole => Ok(ReplyStream::body(wire, source)),
+            let stream = match request.delivery {
+                ReplyDelivery::Streamed => ReplyStream::events(wire, source)?,
+                ReplyDelivery::Whole => ReplyStream::body(wire, source),
             };
+            return Ok(stream.asked_with(UsedKeys::new(self.endpoint.key.clone())));
         }
         let retry_after = retry_after(response.headers());
         let mut text = Vec::new();

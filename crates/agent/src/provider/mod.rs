@@ -17,6 +17,7 @@ mod offline;
 mod reply;
 pub mod script;
 mod upstream;
+mod used_keys;
 
 use std::fmt;
 use std::sync::Arc;
@@ -32,7 +33,8 @@ pub use error::{ErrorKind, Overflow, ProviderError};
 pub use http::{Api, Endpoint, Http};
 pub use offline::{Echo, Scripted};
 pub use reply::{Broken, ReplyStream};
-pub use upstream::{Credential, Passed, PassedRequest, Upstream, without_secret};
+pub use upstream::{Credential, Passed, PassedRequest, Upstream};
+pub use used_keys::UsedKeys;
 
 /// A model provider: takes requests and gives replies.
 pub trait Provider: Send + Sync + fmt::Debug {

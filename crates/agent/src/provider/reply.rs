@@ -8,6 +8,7 @@ use scrollback_core::stream::{Assembler, Delta, Reply};
 use scrollback_core::wire::Wire;
 use scrollback_core::{Status, json};
 
+use super::UsedKeys;
 use super::error::{ErrorKind, ProviderError};
 use crate::effects::BoxFuture;
 
@@ -39,6 +40,8 @@ pub struct ReplyStream {
     /// Why the bytes ended early.
     broken: Option<ProviderError>,
     ended: bool,
+    /// What is taken out of the whole.
+    keys: UsedKeys,
 }
 
 /// How the bytes are written.
@@ -52,7 +55,7 @@ enum ReplyForm {
 pub struct Broken {
     /// Why.
     pub error: ProviderError,
-    /// What came of it.
+    /// The result.
     pub partial: Option<Reply>,
 }
 
@@ -70,7 +73,19 @@ impl ReplyStream {
     }
 
     fn new(form: ReplyForm, source: Box<dyn ReplyBytes>) -> Self {
-        ReplyStream { source, form, pieces: VecDeque::new(), broken: None, ended: false }
+        ReplyStream {
+            source,
+            form,
+            pieces: VecDeque::new(),
+            broken: None,
+            ended: false,
+            keys: UsedKeys::default(),
+        }
+    }
+
+    /// The same, with the keys that it was asked for: they are in nothing that is kept of it.
+    pub(super) fn asked_with(self, keys: UsedKeys) -> Self {
+        ReplyStream { keys, ..self }
     }
 
     /// The next piece; none when there are no more.
@@ -102,7 +117,7 @@ impl ReplyStream {
     /// The whole reply.
     pub async fn finish(mut self) -> Result<Reply, Broken> {
         while self.next().await.is_some() {}
-        let reply = match self.form {
+        let mut reply = match self.form {
             ReplyForm::Events(assembler) => assembler.finish(),
             ReplyForm::Body(wire, whole) => {
                 let Ok(body) = json::check_bytes(&whole) else {
@@ -114,6 +129,7 @@ impl ReplyStream {
                 Reply::from_body(wire, body)
             }
         };
+        self.keys.hide_in(&mut reply);
         let error = match (self.broken, &reply.problem, reply.meta.status) {
             // A reply that was whole before the connection broke is whole.
             (_, None, Status::Complete) => return Ok(reply),
@@ -125,11 +141,13 @@ impl ReplyStream {
         Err(Broken { error, partial })
     }
 
-    /// What came of the reply until its reader left.
+    /// The reply as far as it came before its reader left.
     pub fn cancel(self) -> Option<Reply> {
         match self.form {
             ReplyForm::Events(assembler) => {
-                Some(assembler.finish_cancelled()).filter(|reply| reply.raw.is_some())
+                let mut reply = assembler.finish_cancelled();
+                self.keys.hide_in(&mut reply);
+                Some(reply).filter(|reply| reply.raw.is_some())
             }
             ReplyForm::Body(..) => None,
         }

@@ -9,8 +9,9 @@ use bytes::Bytes;
 use reqwest::header::{ACCEPT_ENCODING, AUTHORIZATION, HeaderMap, HeaderValue};
 use reqwest::{Client, Method, Request, Response, StatusCode, Url};
 use scrollback_core::model;
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::SecretString;
 
+use super::UsedKeys;
 use super::error::{ErrorKind, ProviderError};
 use super::http::{ConnectPhase, KeyStyle, base_url, key_header, of_transport};
 use crate::net::client_within;
@@ -124,10 +125,9 @@ impl Upstream {
         base.split(['?', '#']).next().unwrap_or_default().trim_end_matches('/').to_string()
     }
 
-    /// The configured key taken out of a text that came back.
-    pub fn without_key(&self, text: Bytes) -> Bytes {
-        let Some(key) = &self.0.key else { return text };
-        without_secret(text, key.expose_secret())
+    /// The configured key, to be taken out of what comes back.
+    pub fn keys(&self) -> UsedKeys {
+        UsedKeys::new(self.0.key.clone())
     }
 
     /// Sends a request on. An error before the first byte of the reply is returned here.
@@ -190,15 +190,6 @@ impl fmt::Debug for Upstream {
     }
 }
 
-/// A text without a secret, wherever it is repeated.
-pub fn without_secret(text: Bytes, secret: &str) -> Bytes {
-    let found = !secret.is_empty() && text.windows(secret.len()).any(|part| part == secret.as_bytes());
-    if !found {
-        return text;
-    }
-    String::from_utf8_lossy(&text).replace(secret, "[redacted:configured]").into()
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -206,8 +197,14 @@ mod tests {
     use crate::net::CONNECT;
 
     fn at(base: &str) -> Upstream {
-        Upstream::new(model::Provider::OpenAi, base, true, Some(SecretString::from("sk-secret")), CONNECT)
-            .unwrap()
+        Upstream::new(
+            model::Provider::OpenAi,
+            base,
+            true,
+            Some(SecretString::from("sk-secret-0123456789")),
+            CONNECT,
+        )
+        .unwrap()
     }
 
     #[test]
@@ -254,7 +251,7 @@ mod tests {
 
     #[test]
     fn keys_do_not_travel_in_the_clear_or_come_back() {
-        let key = || Some(SecretString::from("sk-secret"));
+        let key = || Some(SecretString::from("sk-secret-0123456789"));
         assert!(
             Upstream::new(model::Provider::OpenAi, "http://example.com/v1", true, key(), CONNECT).is_err()
         );
@@ -265,7 +262,7 @@ mod tests {
             Upstream::new(model::Provider::OpenAi, "https://u:p@example.com/v1", true, key(), CONNECT)
                 .is_err()
         );
-        let text = at("https://api.example/v1").without_key(Bytes::from("bad key sk-secret!"));
+        let text = at("https://api.example/v1").keys().without(Bytes::from("bad key sk-secret-0123456789!"));
         assert_eq!(text, "bad key [redacted:configured]!");
         assert!(!format!("{:?}", at("https://api.example/v1")).contains("secret"));
     }

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use scrollback_agent::StopSignal;
 use scrollback_agent::config::Abandoned;
-use scrollback_agent::provider::{Passed, ProviderError};
+use scrollback_agent::provider::{Passed, ProviderError, UsedKeys};
 use scrollback_core::json;
 use scrollback_core::stream::{Assembler, Reply, StreamError};
 use scrollback_core::wire::Wire;
@@ -22,7 +22,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::background::in_turn;
 use super::client_request::ReplyShape;
-use super::used_keys::UsedKeys;
+use super::used_keys::hide;
 use crate::App;
 use crate::memory::Share;
 use crate::problem::HttpProblem;
@@ -336,7 +336,7 @@ impl Unread {
         let size = tee.size;
         let read = move || {
             let (mut ended, rest) = tee.end(how);
-            keys.hide(&mut ended);
+            hide(&keys, &mut ended);
             (ended, rest)
         };
         in_turn(&app.heavy_turns, tenant, size, read).await

@@ -5,6 +5,7 @@
 //! that another machine's proxy forwarded is not from this machine.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -113,12 +114,45 @@ pub(crate) async fn identify(State(app): State<App>, mut request: Request, next:
             return HttpProblem::new(StatusCode::FORBIDDEN, "forwarded", detail).into_response();
         }
         Ok(Some(caller)) => {
+            // The first key may have been made while the server ran.
+            if caller.key.is_some()
+                && let Err(problem) = app.walls.stand(&app).await
+            {
+                return problem.into_response();
+            }
             request.extensions_mut().insert(caller);
         }
         Ok(None) => {}
         Err(error) => return HttpProblem::from(error).into_response(),
     }
     next.run(request).await
+}
+
+/// Whether the database holds the server to the rows of one tenant, which callers with keys rely on.
+#[derive(Debug, Default)]
+pub(crate) struct Walls {
+    /// Why it does not; asked once.
+    missing: tokio::sync::OnceCell<Option<String>>,
+    done_without: AtomicBool,
+}
+
+impl Walls {
+    /// The operator accepts that there are none.
+    pub(crate) fn do_without(&self) {
+        self.done_without.store(true, Ordering::Relaxed);
+    }
+
+    /// An error if there are none and the operator did not accept that.
+    async fn stand(&self, app: &App) -> Result<(), HttpProblem> {
+        if self.done_without.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let missing = self.missing.get_or_try_init(|| app.store.missing_wall()).await?;
+        let Some(why) = missing else { return Ok(()) };
+        let detail =
+            format!("{why}: start the server with a role of its own, or accept that with --allow-superuser");
+        Err(HttpProblem::new(StatusCode::SERVICE_UNAVAILABLE, "superuser", detail))
+    }
 }
 
 /// Whether a proxy says that a request came from elsewhere: then a connection from this machine proves nothing.
@@ -238,7 +272,7 @@ pub async fn login(app: &App, shown: &str, transport: Transport) -> Result<Optio
     }
     let until = now.0 / 1000 + SESSION_SECONDS;
     let Some(value) = seal(shown, secret(app).await?, until) else {
-        return Err(StoreError::new(ErrorKind::Io, "this machine gives no random numbers"));
+        return Err(StoreError::new(ErrorKind::Io, "this machine provides no random numbers"));
     };
     let secure = if transport == Transport::Tls { "; Secure" } else { "" };
     Ok(Some(format!(
@@ -251,7 +285,7 @@ async fn secret(app: &App) -> Result<&str, StoreError> {
     let read = || async {
         let mut random = [0; 32];
         getrandom::fill(&mut random)
-            .map_err(|_| StoreError::new(ErrorKind::Io, "this machine gives no random numbers"))?;
+            .map_err(|_| StoreError::new(ErrorKind::Io, "this machine provides no random numbers"))?;
         app.store.secret(hex(&random)).await
     };
     app.secret.get_or_try_init(read).await.map(String::as_str)
@@ -317,7 +351,7 @@ fn cookie<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
 
 /// An unknown caller.
 pub(crate) fn unknown() -> HttpProblem {
-    let detail = "this server wants one of its keys; send it as Authorization: Bearer sb_… (`scrollback key add` makes one)";
+    let detail = "this server requires an API key; send it as Authorization: Bearer sb_… (`scrollback key add` makes one)";
     HttpProblem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail)
 }
 

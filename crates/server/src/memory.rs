@@ -2,10 +2,15 @@
 //! waits for a moment, so that clients and providers are slowed down first, and is then refused.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::http::StatusCode;
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
 use scrollback_store::Tenant;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
@@ -19,10 +24,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The budget.
 #[derive(Clone, Debug)]
-pub(crate) struct Memory(Arc<Shared>);
+pub(crate) struct MemoryBudget(Arc<Claimed>);
 
 #[derive(Debug)]
-struct Shared {
+struct Claimed {
     total: usize,
     /// How long a body waits for room.
     patience: Duration,
@@ -39,19 +44,19 @@ struct Used {
 /// What one request has of it; given back when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Share {
-    memory: Memory,
+    memory: MemoryBudget,
     tenant: Tenant,
     bytes: usize,
 }
 
-impl Memory {
+impl MemoryBudget {
     /// A budget of so many bytes.
     pub(crate) fn new(total: usize) -> Self {
-        Memory::waiting(total, PATIENCE)
+        MemoryBudget::waiting(total, PATIENCE)
     }
 
     fn waiting(total: usize, patience: Duration) -> Self {
-        Memory(Arc::new(Shared { total, patience, used: Mutex::default(), freed: Notify::new() }))
+        MemoryBudget(Arc::new(Claimed { total, patience, used: Mutex::default(), freed: Notify::new() }))
     }
 
     /// Nothing of it yet.
@@ -94,7 +99,9 @@ impl Share {
                 self.bytes += wanted;
                 return Ok(());
             }
-            if wanted > memory.0.total || timeout_at(deadline, freed).await.is_err() {
+            // What it has itself is not given back while it waits.
+            let most = if self.bytes == 0 { memory.0.total } else { memory.0.total / 2 };
+            if self.bytes.saturating_add(wanted) > most || timeout_at(deadline, freed).await.is_err() {
                 let detail = "too much is under way: the memory for bodies and replies is used up; try again in a moment";
                 return Err(
                     HttpProblem::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", detail).retry_after(1)
@@ -128,6 +135,39 @@ impl Drop for Share {
     }
 }
 
+/// A body that is there already. It gives its share of the memory back when it was sent, or is no longer wanted.
+#[derive(Debug)]
+pub(crate) struct HeldBody {
+    bytes: Option<Bytes>,
+    _share: Share,
+}
+
+impl HeldBody {
+    pub(crate) fn new(bytes: impl Into<Bytes>, share: Share) -> Self {
+        HeldBody { bytes: Some(bytes.into()), _share: share }
+    }
+}
+
+impl Body for HeldBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(self.bytes.take().map(|bytes| Ok(Frame::data(bytes))))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.bytes.is_none()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -135,7 +175,7 @@ mod tests {
 
     #[tokio::test]
     async fn no_tenant_has_more_than_half_and_all_together_no_more_than_there_is() {
-        let memory = Memory::waiting(800 * COPIES, Duration::from_millis(200));
+        let memory = MemoryBudget::waiting(800 * COPIES, Duration::from_millis(200));
         let (anna, bert) = (Tenant::parse("anna").unwrap(), Tenant::parse("bert").unwrap());
         let (mut first, mut second, mut third) =
             (memory.share(&anna), memory.share(&anna), memory.share(&bert));

@@ -28,7 +28,7 @@ pub fn router(app: App) -> Router {
         .nest("/v1beta", proxy::gemini_router())
         .nest("/api", api::router().layer(middleware::map_response(with_version)).layer(off_loop!()))
         .merge(lens::router().layer(off_loop!()))
-        .merge(mcp::router())
+        .merge(mcp::router().layer(off_loop!()))
         .route("/metrics", get(metrics))
         .layer(middleware::from_fn_with_state(app.clone(), auth::identify))
         .layer(middleware::from_fn(auth::take_key_from_query));

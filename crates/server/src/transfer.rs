@@ -12,6 +12,7 @@ use scrollback_store::transfer::{
 use scrollback_store::{ConversationId, Recipient, Tenant};
 use serde::Serialize;
 
+use crate::memory::Share;
 use crate::{App, HttpProblem};
 
 /// The input format of that name.
@@ -116,16 +117,18 @@ impl ExportForm {
     }
 }
 
-/// Conversations as lines of text.
+/// Conversations as lines of text, which take their share of the server's memory.
 pub(crate) async fn export(
     app: &App,
     tenant: &Tenant,
     ids: &[ConversationId],
     target: ExportForm,
+    share: &mut Share,
 ) -> Result<String, HttpProblem> {
     let mut out = String::new();
     let mut written = BTreeSet::new();
     for id in ids {
+        let before = out.len();
         match target {
             ExportForm::Own => {
                 for id in with_parents(app.store.as_ref(), tenant, id, &mut written).await? {
@@ -141,6 +144,7 @@ pub(crate) async fn export(
                 out.push('\n');
             }
         }
+        share.grow(out.len() - before).await?;
     }
     Ok(out)
 }

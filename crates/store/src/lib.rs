@@ -36,6 +36,7 @@ mod conversation;
 mod due;
 mod engine;
 mod entry;
+pub mod erasure;
 mod error;
 mod follow;
 mod history;
@@ -72,7 +73,7 @@ pub use engine::commit::Leased;
 pub use engine::erase::{Erase, ErasedCount};
 pub use engine::examine::Examined;
 pub use engine::fork::{Branch, Continued};
-pub use engine::prune::KeptBody;
+pub use engine::prune::{Emptied, KeptBody};
 pub use engine::session::SESSION_CONVERSATIONS;
 pub use engine::verify::{IntegrityProblem, ProblemKind, Verified};
 pub use entry::{Appended, Expected, NewEntry, StoredEntry};
@@ -80,7 +81,7 @@ pub use error::{ErrorKind, StoreError, StoreResult};
 pub use follow::{Followed, follow};
 pub use history::{History, history};
 pub use id::{ConversationId, Recipient, Tenant, new_call, new_evaluation};
-pub use memory::Memory;
+pub use memory::{Faults, Memory};
 #[cfg(feature = "postgres")]
 pub use postgres::Postgres;
 pub use run::{Alias, Evaluation, Event, Key, KeyLimits, KeyUse, Lease, Run, Sent, Span, Step};
@@ -88,11 +89,11 @@ pub use search::{Cursor, Filter, Hit, Hits, Query};
 pub use session::{
     ConversationKind, MatchScope, Session, SessionId, SessionListing, SessionPage, SessionTree, TreeLine,
 };
-pub use size::Sizes;
+pub use size::{Shrunk, Sizes};
 pub use sqlite::{
     Access, Durability, Follow, GooseSession, Options, Restored, SCHEMA, Saved, Sqlite, read_goose, restore,
 };
-pub use status::{CallStatus, EvaluationStatus, RunKind, RunStatus, StepStatus};
+pub use status::{CallStatus, EvaluationStatus, RunKind, RunStatus, StepStatus, StepType};
 pub use store::{
     ApiKeys, BoxFuture, CallListing, CallPage, Listing, Page, Recent, Records, RecordsExt, RunListing,
     RunPage, RunRecords, Store, Summary, Which,

@@ -40,12 +40,32 @@ use crate::table::{Cells, ColumnValue, Demand, Scan, Table};
 #[derive(Default)]
 pub struct Memory {
     state: Mutex<Tables>,
+    faults: Mutex<Faults>,
+}
+
+/// What is wrong with a store in memory, so that programs can be tested with a store that fails.
+#[derive(Clone, Debug, Default)]
+pub struct Faults {
+    /// What every write is answered with. One that is [`Unknown`](ErrorKind::Unknown) is done all the same, as in a log whose
+    /// sync failed: readers see it, and it may be gone after a crash.
+    pub writes: Option<ErrorKind>,
+    /// Why the database does not hold the program to one tenant's rows.
+    pub missing_wall: Option<String>,
 }
 
 impl Memory {
     /// An empty store.
     pub fn new() -> Self {
         Memory::default()
+    }
+
+    /// Something is wrong from now on, or no longer.
+    pub fn fail(&self, faults: Faults) {
+        *self.faults.lock().unwrap_or_else(PoisonError::into_inner) = faults;
+    }
+
+    fn faults(&self) -> Faults {
+        self.faults.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -72,12 +92,17 @@ impl Backend for Memory {
     }
 
     fn write<T: Send + 'static>(&self, _: Whose, mut job: Again<Tables, T>) -> BoxFuture<'_, StoreResult<T>> {
+        let fault = self.faults().writes;
         let mut run = || {
+            let failed = |kind| StoreError::new(kind, "the store was asked to fail");
+            if let Some(kind) = fault.filter(|kind| *kind != ErrorKind::Unknown) {
+                return Err(failed(kind));
+            }
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             let mut copy = state.clone();
             let done = finish(job(&mut copy))?;
             *state = copy;
-            Ok(done)
+            fault.map_or(Ok(done), |kind| Err(failed(kind)))
         };
         let done = run();
         Box::pin(async move { done })
@@ -86,6 +111,11 @@ impl Backend for Memory {
     fn read<T: Send + 'static>(&self, _: Whose, job: TxJob<Tables, T>) -> BoxFuture<'_, StoreResult<T>> {
         let mut copy = self.state.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Box::pin(async move { finish(job(&mut copy)) })
+    }
+
+    fn missing_wall(&self) -> BoxFuture<'_, StoreResult<Option<String>>> {
+        let missing = self.faults().missing_wall;
+        Box::pin(async move { Ok(missing) })
     }
 
     fn copy_to(&self, path: &Path) -> BoxFuture<'_, StoreResult<()>> {
@@ -160,7 +190,7 @@ impl Rows for Tables {
     async fn add<T: Table + Sync>(&mut self, rows: &[T]) -> Result<(), StoreError> {
         for row in rows {
             if self.rows.insert((T::NAME, row.key()), row.cells()).is_some() {
-                let message = format!("a row of {} is there already", T::NAME);
+                let message = format!("a row of {} exists", T::NAME);
                 return Err(StoreError::new(ErrorKind::Exists, message));
             }
         }
@@ -207,11 +237,17 @@ impl Rows for Tables {
         self.put(&Blob { refs, ..blob.clone() }).await
     }
 
-    async fn release(&mut self, tenant: &Tenant, hash: &Link) -> Result<(), StoreError> {
+    async fn release(&mut self, tenant: &Tenant, hash: &Link) -> Result<Option<u64>, StoreError> {
         let key = vec![tenant.as_str().into(), hash.into()];
         match self.get::<Blob>(key.clone()).await? {
-            Some(blob) if blob.refs > 1 => self.put(&Blob { refs: blob.refs - 1, ..blob }).await,
-            _ => self.remove::<Blob>(key).await,
+            Some(blob) if blob.refs > 1 => {
+                self.put(&Blob { refs: blob.refs - 1, ..blob }).await?;
+                Ok(None)
+            }
+            found => {
+                self.remove::<Blob>(key).await?;
+                Ok(found.map(|blob| blob.bytes.len() as u64))
+            }
         }
     }
 

@@ -66,6 +66,9 @@ pub(crate) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
         let app = App::new(store, settings, catalog, shown, listening.address);
         app.continue_runs_with(Arc::clone(&flows) as _);
         app.send_spans_to(telemetry.clone());
+        if args.allow_superuser {
+            app.serve_without_walls();
+        }
         stop_on_signal(&stop)?;
         announce(&app, &kept, json)?;
         let served = serve(app, listening, stop).await;
@@ -126,7 +129,7 @@ fn stop_on_signal(stop: &StopSignal) -> Result<(), Failure> {
             if stop.is_asked() {
                 std::process::exit(i32::from(FAILED));
             }
-            input::note("stopping when requests under way have ended; once more to stop at once");
+            input::note("stopping when open requests have ended; press Ctrl-C again to stop now");
             stop.stop();
         }
     });

@@ -6,9 +6,10 @@ use schemars::JsonSchema;
 use scrollback_agent::config::read_span;
 use scrollback_core::wire::Wire;
 use scrollback_core::{ItemSource, Time};
+use scrollback_store::erasure::{Certificate, ErasureMode};
 use scrollback_store::{
-    Between, Conversation, ConversationId, Erase, Listing, Recipient, RecordsExt, Store, Tenant, Which, due,
-    hex, history,
+    Between, Conversation, ConversationId, ErrorKind, Listing, Recipient, RecordsExt, Store, Tenant, Which,
+    due, hex, history,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -331,22 +332,124 @@ pub(crate) struct EraseRecipientShape {
     dry_run: bool,
 }
 
-/// What was erased of a recipient.
-#[derive(Default, Serialize, JsonSchema)]
+/// What was erased of a recipient, or would be: a certificate of what is gone, and of what is left where.
+#[derive(Serialize, JsonSchema)]
 #[schemars(rename = "RecipientErased")]
 pub(crate) struct EraseRecipientAnswer {
+    /// By which name they were asked for.
+    recipient: String,
+    /// By which name the store knows them from now on: the same for the same recipient, whenever they are erased again.
+    pub(crate) pseudonym: Option<String>,
+    /// Whether it is only said what would be erased.
+    dry_run: bool,
+    /// When.
+    at: String,
     /// Their conversations.
     pub(crate) conversations: u64,
-    /// Entries.
+    /// How many of them are sub-agents.
+    sub_agents: u64,
+    /// Entries in them, those that were erased before included.
+    entries: u64,
+    /// Entries that were erased.
     pub(crate) erased: u64,
+    /// Summaries that stood for them.
+    summaries: u64,
+    /// Other decisions that repeat them.
+    decisions: u64,
     /// Calls whose bodies were emptied, because they held them.
     pub(crate) sent: u64,
+    /// Calls that had not ended; their replies are not kept.
+    under_way: u64,
     /// Forks that show it too.
     pub(crate) forks: u64,
     /// Runs whose inputs, outputs, steps, spans and events were emptied.
     pub(crate) runs: u64,
+    /// Steps of them.
+    steps: u64,
+    /// Spans of them.
+    spans: u64,
+    /// Events of them.
+    events: u64,
+    /// Entries that searches found by their words.
+    words: u64,
+    /// Large texts and files that nothing else refers to.
+    blobs: u64,
+    /// Names of the recipient and ids given by clients that a pseudonym took the place of.
+    names: u64,
+    /// Pages of the file that were given back.
+    free_pages: u64,
     /// Whether copies are left in the file or its log that others still read. They go by themselves when those are done.
     pub(crate) pending: bool,
+    /// The conversations.
+    list: Vec<ErasedConversationShape>,
+    /// What is left, where and until when.
+    remains: Vec<LeftoverShape>,
+}
+
+/// A conversation that was erased.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ErasedConversation")]
+struct ErasedConversationShape {
+    /// Its id, which stays.
+    conversation: String,
+    /// `main`, `sub-agent`, `side` or `branch`.
+    kind: &'static str,
+    /// Entries in it.
+    entries: u64,
+}
+
+/// What an erasure does not reach, or has not reached yet.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Leftover")]
+struct LeftoverShape {
+    /// What is left.
+    what: String,
+    /// Where.
+    place: String,
+    /// Until when.
+    until: String,
+}
+
+impl From<Certificate> for EraseRecipientAnswer {
+    fn from(of: Certificate) -> Self {
+        let count = of.count;
+        let list = of.list.into_iter().map(|one| ErasedConversationShape {
+            conversation: one.conversation,
+            kind: one.kind,
+            entries: one.entries,
+        });
+        let remains = of.remains.into_iter().map(|left| LeftoverShape {
+            what: left.what,
+            place: left.place,
+            until: left.until,
+        });
+        EraseRecipientAnswer {
+            recipient: of.recipient,
+            pseudonym: of.pseudonym,
+            dry_run: of.dry_run,
+            at: of.at,
+            conversations: of.conversations,
+            sub_agents: of.sub_agents,
+            entries: of.entries,
+            erased: count.erased,
+            summaries: count.summaries,
+            decisions: count.decisions,
+            sent: count.sent,
+            under_way: count.under_way,
+            forks: count.forks,
+            runs: count.runs,
+            steps: count.steps,
+            spans: count.spans,
+            events: count.events,
+            words: count.words,
+            blobs: count.blobs,
+            names: count.names,
+            free_pages: count.free_pages,
+            pending: count.pending,
+            list: list.collect(),
+            remains: remains.collect(),
+        }
+    }
 }
 
 async fn erase(asking: ApiRequest, wish: EraseRecipientShape) -> Result<EraseRecipientAnswer, HttpProblem> {
@@ -366,26 +469,22 @@ pub(crate) async fn erase_recipient(
     recipient: &Recipient,
     reason: Option<&str>,
 ) -> Result<EraseRecipientAnswer, HttpProblem> {
+    let mode = if reason.is_some() { ErasureMode::Erase } else { ErasureMode::DryRun };
     let store = app.store.as_ref();
-    let all = all_with(store, tenant, recipient, ALL).await?;
-    if all.is_empty() {
-        return Err(HttpProblem::not_found("conversation with this recipient"));
+    let erased = scrollback_store::erasure::erase_recipient(
+        store,
+        tenant,
+        recipient,
+        reason.unwrap_or_default(),
+        mode,
+        app.now(),
+    );
+    match erased.await {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            Err(HttpProblem::not_found("conversation with this recipient"))
+        }
+        other => Ok(other?.into()),
     }
-    let mut answer =
-        EraseRecipientAnswer { conversations: all.len() as u64, ..EraseRecipientAnswer::default() };
-    let Some(reason) = reason else {
-        answer.erased = all.iter().map(|(_, entries)| *entries).sum();
-        return Ok(answer);
-    };
-    for (row, _) in &all {
-        let done = store.erase(tenant, &row.id, Erase::All, reason, app.now()).await?;
-        answer.erased += done.erased;
-        answer.sent += done.sent;
-        answer.forks += done.forks;
-        answer.runs += done.runs;
-        answer.pending |= done.pending;
-    }
-    Ok(answer)
 }
 
 /// As what to export.
@@ -403,6 +502,7 @@ async fn export(asking: ApiRequest, query: RecipientExportQuery) -> Result<Respo
     let mut ids: Vec<ConversationId> = all.into_iter().map(|(row, _)| row.id).collect();
     // The oldest first, so that forks come after what they were forked from.
     ids.sort();
-    let text = transfer::export(&asking.app, asking.tenant(), &ids, target).await?;
+    let mut share = asking.app.memory.share(asking.tenant());
+    let text = transfer::export(&asking.app, asking.tenant(), &ids, target, &mut share).await?;
     Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], text).into_response())
 }

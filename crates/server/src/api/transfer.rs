@@ -1,5 +1,6 @@
 //! Import and export.
 
+use axum::body::Body;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
@@ -9,6 +10,7 @@ use serde::Deserialize;
 
 use super::operation::{ApiRequest, Operation};
 use crate::HttpProblem;
+use crate::memory::HeldBody;
 use crate::transfer::{self, ExportForm, ImportRequest, Report};
 
 /// Most conversations of one export: the command line writes files of any size.
@@ -107,6 +109,8 @@ async fn answer(
     ids: &[ConversationId],
     target: ExportForm,
 ) -> Result<Response, HttpProblem> {
-    let text = transfer::export(&asking.app, asking.tenant(), ids, target).await?;
-    Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], text).into_response())
+    let mut share = asking.app.memory.share(asking.tenant());
+    let text = transfer::export(&asking.app, asking.tenant(), ids, target, &mut share).await?;
+    let body = Body::new(HeldBody::new(text, share));
+    Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response())
 }

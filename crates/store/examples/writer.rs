@@ -3,7 +3,8 @@
 //! `writer MODE FILE SEED [lazy]` prints a line for each acknowledgement, after it was given: `acked CONVERSATION POSITION
 //! LINK`, `compacted`, `erased POSITION` or `migrated`. In the mode `failing` it goes on when an append fails, and says
 //! `refused KIND` and `visible POSITION`, the last one it can read; the modes `one` and `few` have one writer, which ends by
-//! itself. FILE may be the URL of a store.
+//! itself. FILE may be the URL of a store. `writer follow FILE SEED FOLDER` backs the file up into the folder, and says `saved TIME` after
+//! each step.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use std::io::Write;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 
 use scrollback_core::{Entry, Role, Time};
 use scrollback_store::{
-    Durability, Erase, ErrorKind, Expected, HistorySettings, NewEntry, Offline, Options, Recipient,
+    Durability, Erase, ErrorKind, Expected, Follow, HistorySettings, NewEntry, Offline, Options, Recipient,
     RecordsExt, Sqlite, Store, Tenant, compact, hex, open,
 };
 
@@ -25,6 +26,13 @@ fn main() {
         unreachable!("writer MODE FILE SEED [lazy]")
     };
     let seed: i64 = seed.parse().unwrap();
+    if let ("follow", [folder]) = (mode.as_str(), rest) {
+        let mut follow = Follow::start(Path::new(file), Path::new(folder)).unwrap();
+        for at in seed.. {
+            follow.step(Time(at)).unwrap();
+            say(&format!("saved {at}"));
+        }
+    }
     let durability = if rest.iter().any(|word| word == "lazy") { Durability::Lazy } else { Durability::Full };
     let further_steps = if mode == "migrate" { vec![step()] } else { Vec::new() };
     let options = Options { durability, further_steps, ..Options::default() };

@@ -155,6 +155,68 @@ fn killed_at_any_moment_the_backup_has_all_that_was_acknowledged_before_it_was_l
     }
 }
 
+/// A process of the crash trials, and the lines that it says.
+fn saying(args: &[&str]) -> (std::process::Child, std::sync::mpsc::Receiver<Vec<String>>) {
+    let mut child = Command::new(victim()).args(args).stdout(Stdio::piped()).spawn().unwrap();
+    let out = child.stdout.take().unwrap();
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(out).lines().map_while(Result::ok) {
+            let _ = tell.send(line.split(' ').map(String::from).collect());
+        }
+    });
+    (child, told)
+}
+
+#[test]
+fn killed_itself_at_any_moment_the_backup_restores_what_it_said_it_saved() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut dice = Dice(u64::from(std::process::id()) << 8 | 0x0b);
+    let (path, backup) = (folder.path().join("store.db"), folder.path().join("backup"));
+    say(&path, "before");
+    let (mut writer, written) = saying(&["append", path.to_str().unwrap(), "1"]);
+    // What was acknowledged before the step began that was said to be done last, and what was acknowledged by then.
+    let (mut saved, mut acked) = (HashMap::new(), HashMap::new());
+    for round in 0..8_usize {
+        let began = (round * 1_000_000).to_string();
+        let args = ["follow", path.to_str().unwrap(), &began, backup.to_str().unwrap()];
+        let take = |acked: &mut HashMap<(String, u64), String>| {
+            acked.extend(written.try_iter().filter_map(|words| match words.as_slice() {
+                [word, id, position, link] if word == "acked" => {
+                    Some(((id.clone(), position.parse().unwrap()), link.clone()))
+                }
+                _ => None,
+            }));
+        };
+        take(&mut acked);
+        let (mut follower, told) = saying(&args);
+        // Each step begins after the one before it was said to be done.
+        let mut before = acked.clone();
+        for _ in 0..=dice.roll(12) {
+            assert_eq!(told.recv().unwrap().first().map(String::as_str), Some("saved"));
+            saved = std::mem::take(&mut before);
+            take(&mut acked);
+            before = acked.clone();
+        }
+        std::thread::sleep(Duration::from_micros(dice.roll(20_000) as u64));
+        follower.kill().unwrap();
+        follower.wait().unwrap();
+        let to = folder.path().join(format!("restored-{round}.db"));
+        restore(&backup, &to, None).unwrap();
+        let found = links(&to);
+        for (place, link) in &saved {
+            assert_eq!(
+                found.get(place),
+                Some(link),
+                "round {round}: {place:?} was saved and is not restored"
+            );
+        }
+    }
+    writer.kill().unwrap();
+    writer.wait().unwrap();
+    assert!(!saved.is_empty());
+}
+
 #[test]
 fn backups_and_what_is_restored_are_readable_by_their_owner_only() {
     use std::os::unix::fs::PermissionsExt;

@@ -7,8 +7,8 @@ use crate::support::block_on;
 use rusqlite::Connection;
 use scrollback_core::{Entry, Role, Time};
 use scrollback_store::{
-    Erase, Event, Expected, NewEntry, Recipient, RecordsExt, Run, RunStatus, Sqlite, Step, StepStatus, Store,
-    Tenant,
+    Erase, Event, Expected, Follow, NewEntry, Recipient, RecordsExt, Run, RunStatus, Sqlite, Step,
+    StepStatus, Store, Tenant, restore,
 };
 
 const CANARY: &str = "canary in a coal mine";
@@ -50,7 +50,7 @@ async fn plant(store: &dyn Store) -> scrollback_store::ConversationId {
     let step = Step {
         run: "r1".into(),
         key: "s1".into(),
-        kind: "agent".into(),
+        kind: scrollback_store::StepType::Step,
         status: StepStatus::Done,
         attempt: 1,
         input: text(),
@@ -111,4 +111,40 @@ fn a_reader_keeps_erasing_pending_until_it_is_done_and_no_caller_waiting() {
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
     panic!("still there: {:?}", left(folder.path()));
+}
+
+#[test]
+fn a_backup_that_follows_gives_way_to_erasing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (inside, backup) = (folder.path().join("store"), folder.path().join("backup"));
+    std::fs::create_dir(&inside).unwrap();
+    let path = inside.join("store.db");
+    let store = Sqlite::open(&path, Time(0)).unwrap();
+    let store: &dyn Store = &store;
+    let id = block_on(plant(store));
+    let mut follow = Follow::start(&path, &backup).unwrap();
+    follow.step(Time(1)).unwrap();
+    // Something follows in the log, so that the backup reads there.
+    block_on(plant_more(store));
+    follow.step(Time(2)).unwrap();
+    let count = block_on(store.erase(&Tenant::default(), &id, Erase::All, "asked", Time(3))).unwrap();
+    assert_eq!(count.erased, 1);
+    // Every step gives the erasure another chance to end.
+    for at in 4..200 {
+        follow.step(Time(at)).unwrap();
+        if left(&inside).is_empty() {
+            let to = folder.path().join("restored.db");
+            restore(&backup, &to, None).unwrap();
+            assert_eq!(std::fs::read(&to).unwrap().len() as u64, std::fs::metadata(&path).unwrap().len());
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    panic!("still there: {:?}", left(&inside));
+}
+
+async fn plant_more(store: &dyn Store) {
+    let (tenant, bert) = (Tenant::default(), Recipient::parse("bert").unwrap());
+    let said = NewEntry::evaluation([Entry::text(Role::User, "something else")], Time(0));
+    store.append_for(&tenant, Time(0), &bert, Expected::Any, said).await.unwrap();
 }

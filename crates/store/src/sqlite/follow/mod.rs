@@ -2,6 +2,9 @@
 //!
 //! Each step keeps writers out for as long as it takes to read what they wrote since the last one. Between steps a reader keeps the
 //! log from beginning anew before it was read to its end.
+//!
+//! What was saved is put away into the file at the end of each step, so that the reader then reads the file and not the log: the log can
+//! be emptied meanwhile, which is how erasing removes the last copy of what was erased.
 
 mod log;
 mod restore;
@@ -21,10 +24,6 @@ use log::{Log, Place};
 use segment::Header;
 
 pub use restore::{Restored, restore};
-
-/// Frames after which the log is put away, so that it does not grow for ever: the reader between steps keeps it from beginning
-/// anew by itself.
-const LONG: u32 = 16_384;
 
 /// A backup that follows a store.
 pub struct Follow {
@@ -47,6 +46,15 @@ struct Taken {
     generation: u32,
     number: u32,
     hash: String,
+}
+
+/// How much of the log is in the backup.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum SavedUpTo {
+    /// All of it.
+    End,
+    /// Not all of it, as far as is known.
+    Nothing,
 }
 
 /// What a step did.
@@ -117,14 +125,15 @@ impl Follow {
         if let Some(last) = &mut self.last {
             last.place = end;
         }
-        self.hold(end.frames > LONG)?;
+        self.hold(SavedUpTo::End)?;
         Ok(Some(saved))
     }
 
     /// Reads at the end of the log until the next step. No one writes meanwhile.
-    fn hold(&mut self, put_away: bool) -> Result<(), StoreError> {
+    fn hold(&mut self, saved: SavedUpTo) -> Result<(), StoreError> {
         let _ = self.reader.execute_batch("rollback");
-        if put_away {
+        if saved == SavedUpTo::End {
+            // What is put away and not read any more may be written over.
             self.reader
                 .query_row("pragma wal_checkpoint(passive)", [], |_| Ok(()))
                 .map_err(|error| failed(&error))?;
@@ -141,7 +150,7 @@ impl Follow {
         let generation = known.last().map_or(1, |last| last + 1);
         run(&self.lock, "begin immediate")?;
         let end = self.log.end();
-        let held = self.hold(false);
+        let held = self.hold(SavedUpTo::Nothing);
         run(&self.lock, "rollback")?;
         held?;
         let place = end.map_err(|error| at(&self.path, &error))?;

@@ -1,5 +1,6 @@
 //! From a database to a store: a type that can run the engine's functions in transactions is a [`Store`].
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use scrollback_core::recall::found::{FoundHits, FoundPlace};
@@ -14,11 +15,12 @@ use crate::engine::erase::{Erase, ErasedCount};
 use crate::engine::examine::{self, Examined, Part};
 use crate::engine::fork::{Branch, Continued};
 use crate::engine::lineage;
-use crate::engine::prune::KeptBody;
+use crate::engine::prune::{Emptied, KeptBody};
 use crate::engine::session::Among;
 use crate::engine::verify::Verified;
 use crate::engine::{self, calls, commit, fact, fork, recall, session, tail, verify};
 use crate::entry::StoredEntry;
+use crate::erasure::{Leftover, Pseudonyms};
 use crate::error::{ErrorKind, StoreError, StoreResult};
 use crate::id::{ConversationId, Recipient, Tenant};
 use crate::precompute::packed;
@@ -27,7 +29,7 @@ use crate::rows::Rows;
 use crate::run::{Alias, Evaluation, Event, Key, KeyUse, Lease, Run, Sent, Span, Step};
 use crate::search::{Cursor, Filter, Hits, Query};
 use crate::session::{MatchScope, Session, SessionId, SessionListing, SessionPage, SessionTree};
-use crate::size::Sizes;
+use crate::size::{Shrunk, Sizes};
 use crate::store::{
     ApiKeys, BoxFuture, CallListing, CallPage, Listing, Page, Recent, Records, RunListing, RunPage,
     RunRecords, Store, Summary,
@@ -97,6 +99,11 @@ pub(crate) trait Backend: Send + Sync {
         Box::pin(async { Ok(None) })
     }
 
+    /// Settings of a server that decide what an acknowledgement is worth, and who can read on the way to it.
+    fn guarantees(&self) -> BoxFuture<'_, StoreResult<Vec<(String, String)>>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
     /// Bytes by kind.
     fn measure(&self) -> BoxFuture<'_, StoreResult<Sizes>> {
         Box::pin(async { Ok(Sizes::default()) })
@@ -107,10 +114,20 @@ pub(crate) trait Backend: Send + Sync {
         Box::pin(async move { Ok(self.measure().await?.used()) })
     }
 
-    /// Gives free pages back; how many are left. A database that does so by itself has none.
-    fn give_back(&self, pages: u64) -> BoxFuture<'_, StoreResult<u64>> {
+    /// Bytes of what is kept. A database whose files never hold more than that need not count.
+    fn kept_bytes(&self) -> BoxFuture<'_, StoreResult<u64>> {
+        self.in_use()
+    }
+
+    /// Gives free pages back. A database that does so by itself has none.
+    fn give_back(&self, pages: u64) -> BoxFuture<'_, StoreResult<Shrunk>> {
         let _ = pages;
-        Box::pin(async { Ok(0) })
+        Box::pin(async { Ok(Shrunk::default()) })
+    }
+
+    /// What is left elsewhere of what was erased.
+    fn left_elsewhere(&self) -> Vec<Leftover> {
+        Vec::new()
     }
 
     /// Examines what a database keeps beside rows: its pages and indexes.
@@ -374,29 +391,48 @@ impl<B: Backend> Records for B {
         self.read((&tenant).into(), job!(|rows| fork::branches(rows, &tenant, &id)))
     }
 
-    fn erase(
+    fn erase_each(
         &self,
         tenant: &Tenant,
-        id: &ConversationId,
+        ids: Vec<ConversationId>,
         what: Erase,
         reason: &str,
         now: Time,
     ) -> BoxFuture<'_, StoreResult<ErasedCount>> {
-        let (tenant, id, reason) = (tenant.clone(), id.clone(), reason.to_string());
-        let whose = (&tenant).into();
-        let erased = self.write(
-            whose,
-            again!((tenant, id, what, reason), |rows| engine::erase::erase(
-                rows, &tenant, &id, &what, &reason, now
-            )),
-        );
+        let (tenant, reason) = (tenant.clone(), reason.to_string());
         Box::pin(async move {
-            let mut erased = erased.await?;
-            if erased.erased > 0 {
+            let by_name = matches!(what, Erase::Person(_));
+            let mut erased = ErasedCount::default();
+            let done = async {
+                for id in &ids {
+                    let (tenant, id, what, reason) =
+                        (tenant.clone(), id.clone(), what.clone(), reason.clone());
+                    let whose = (&tenant).into();
+                    let one = self.write(
+                        whose,
+                        again!((tenant, id, what, reason), |rows| engine::erase::erase(
+                            rows, &tenant, &id, &what, &reason, now
+                        )),
+                    );
+                    erased.and(one.await?);
+                }
+                if by_name {
+                    erased.names += forget_aliases(self, &tenant, ids.into_iter().collect()).await?;
+                }
+                Ok(())
+            };
+            let done: StoreResult<()> = done.await;
+            // Also where a later one failed: what was erased before that is gone. A person is asked for again to learn whether
+            // anything is still pending.
+            if by_name || erased != ErasedCount::default() {
                 erased.pending = self.scrub().await?;
             }
-            Ok(erased)
+            done.map(|()| erased)
         })
+    }
+
+    fn pseudonyms(&self) -> BoxFuture<'_, StoreResult<Option<Pseudonyms>>> {
+        self.read(Whose::All, job!(|rows| engine::erase::pseudonyms(rows)))
     }
 
     fn verify(&self, tenant: &Tenant, id: &ConversationId) -> BoxFuture<'_, StoreResult<Verified>> {
@@ -574,8 +610,19 @@ impl<B: Backend> RunRecords for B {
         self.read(whose, job!(|rows| engine::prune::oldest(rows, tenant.as_ref(), before, most)))
     }
 
-    fn empty_bodies(&self, calls: Vec<KeptBody>) -> BoxFuture<'_, StoreResult<u64>> {
+    fn empty_bodies(&self, calls: Vec<KeptBody>) -> BoxFuture<'_, StoreResult<Emptied>> {
         self.write(Whose::All, again!((calls), |rows| engine::prune::empty(rows, &calls)))
+    }
+
+    fn bodies_to_free(
+        &self,
+        tenant: Option<&Tenant>,
+        before: Time,
+        bytes: u64,
+    ) -> BoxFuture<'_, StoreResult<Emptied>> {
+        let tenant = tenant.cloned();
+        let whose = tenant.as_ref().map_or(Whose::All, Whose::from);
+        self.read(whose, job!(|rows| engine::prune::to_free(rows, tenant.as_ref(), before, bytes)))
     }
 }
 
@@ -627,6 +674,10 @@ impl<B: Backend> Store for B {
         Backend::missing_wall(self)
     }
 
+    fn guarantees(&self) -> BoxFuture<'_, StoreResult<Vec<(String, String)>>> {
+        Backend::guarantees(self)
+    }
+
     fn sizes(&self) -> BoxFuture<'_, StoreResult<Sizes>> {
         self.measure()
     }
@@ -635,16 +686,52 @@ impl<B: Backend> Store for B {
         self.in_use()
     }
 
-    fn shrink(&self, pages: u64) -> BoxFuture<'_, StoreResult<u64>> {
+    fn live(&self) -> BoxFuture<'_, StoreResult<u64>> {
+        self.kept_bytes()
+    }
+
+    fn shrink(&self, pages: u64) -> BoxFuture<'_, StoreResult<Shrunk>> {
         self.give_back(pages)
+    }
+
+    fn leftovers(&self) -> Vec<Leftover> {
+        self.left_elsewhere()
     }
 
     fn backup(&self, to: &Path) -> BoxFuture<'_, StoreResult<()>> {
         if to.exists() {
-            let message = format!("{}: there is a file already", to.display());
+            let message = format!("{}: the file exists", to.display());
             return Box::pin(async move { Err(StoreError::new(ErrorKind::Exists, message)) });
         }
         self.copy_to(to)
+    }
+}
+
+/// Lets pseudonyms take the place of the foreign ids of some conversations. They are looked for while others write.
+async fn forget_aliases<B: Backend>(
+    store: &B,
+    tenant: &Tenant,
+    ids: BTreeSet<ConversationId>,
+) -> Result<u64, StoreError> {
+    let (mut forgotten, mut after) = (0, None);
+    loop {
+        let (of, among) = (tenant.clone(), ids.clone());
+        let looking: TxJob<B::Rows, _> = job!(|rows| engine::erase::aliases_of(rows, &of, &among, after));
+        let (found, next) = store.read(tenant.into(), looking).await?;
+        if !found.is_empty() {
+            let tenant = tenant.clone();
+            let whose = (&tenant).into();
+            forgotten += store
+                .write(
+                    whose,
+                    again!((tenant, found), |rows| engine::erase::forget_aliases(rows, &tenant, &found)),
+                )
+                .await?;
+        }
+        match next {
+            Some(next) => after = Some(next),
+            None => return Ok(forgotten),
+        }
     }
 }
 

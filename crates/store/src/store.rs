@@ -15,16 +15,17 @@ use crate::engine::commit::Leased;
 use crate::engine::erase::{Erase, ErasedCount};
 use crate::engine::examine::Examined;
 use crate::engine::fork::{Branch, Continued};
-use crate::engine::prune::KeptBody;
+use crate::engine::prune::{Emptied, KeptBody};
 use crate::engine::verify::Verified;
 use crate::entry::{Appended, Expected, NewEntry, StoredEntry};
+use crate::erasure::{Leftover, Pseudonyms};
 use crate::error::{ErrorKind, StoreError, StoreResult};
 use crate::id::{ConversationId, Recipient, Tenant};
 use crate::recall::{Deadline, Here};
 use crate::run::{Alias, Evaluation, Event, Key, KeyUse, Lease, Run, Sent, Span, Step};
 use crate::search::{Cursor, Filter, Hits, Query};
 use crate::session::{MatchScope, Session, SessionId, SessionListing, SessionPage, SessionTree};
-use crate::size::Sizes;
+use crate::size::{Shrunk, Sizes};
 use crate::status::RunStatus;
 use crate::tx::{Committed, Tx};
 
@@ -207,7 +208,23 @@ pub trait Records: Send + Sync {
         what: Erase,
         reason: &str,
         now: Time,
+    ) -> BoxFuture<'_, StoreResult<ErasedCount>> {
+        self.erase_each(tenant, vec![id.clone()], what, reason, now)
+    }
+
+    /// The same of several conversations, each in a transaction of its own. What must follow for the bytes to be gone is done once,
+    /// at the end.
+    fn erase_each(
+        &self,
+        tenant: &Tenant,
+        ids: Vec<ConversationId>,
+        what: Erase,
+        reason: &str,
+        now: Time,
     ) -> BoxFuture<'_, StoreResult<ErasedCount>>;
+
+    /// What makes the pseudonyms of people who were erased; none where no one was yet.
+    fn pseudonyms(&self) -> BoxFuture<'_, StoreResult<Option<Pseudonyms>>>;
 
     /// Checks that a conversation says what was written.
     fn verify(&self, tenant: &Tenant, id: &ConversationId) -> BoxFuture<'_, StoreResult<Verified>>;
@@ -312,7 +329,15 @@ pub trait RunRecords: Send + Sync {
     ) -> BoxFuture<'_, StoreResult<Vec<KeptBody>>>;
 
     /// Lets go of the bodies of calls: what was sent and answered. That they were made stays. How many had bodies.
-    fn empty_bodies(&self, calls: Vec<KeptBody>) -> BoxFuture<'_, StoreResult<u64>>;
+    fn empty_bodies(&self, calls: Vec<KeptBody>) -> BoxFuture<'_, StoreResult<Emptied>>;
+
+    /// How many of the oldest bodies would have to go for so many bytes to be freed, without letting go of any.
+    fn bodies_to_free(
+        &self,
+        tenant: Option<&Tenant>,
+        before: Time,
+        bytes: u64,
+    ) -> BoxFuture<'_, StoreResult<Emptied>>;
 }
 
 /// API keys of the server, what they were used for, and the secret that signs sessions of the lens. They belong to no tenant.
@@ -354,14 +379,24 @@ pub trait Store: Records + RunRecords + ApiKeys {
     /// Why the database does not hold this program to the rows of one tenant, if it does not.
     fn missing_wall(&self) -> BoxFuture<'_, StoreResult<Option<String>>>;
 
+    /// Settings of the database's server that decide what an acknowledgement is worth, and who can read on the way to it, by name;
+    /// none for a store without a server.
+    fn guarantees(&self) -> BoxFuture<'_, StoreResult<Vec<(String, String)>>>;
+
     /// Bytes by kind. Looks at everything, so not to be asked often.
     fn sizes(&self) -> BoxFuture<'_, StoreResult<Sizes>>;
 
     /// Bytes in use; quick.
     fn used(&self) -> BoxFuture<'_, StoreResult<u64>>;
 
-    /// Gives some free pages back to the file system, and says how many more could be given back.
-    fn shrink(&self, pages: u64) -> BoxFuture<'_, StoreResult<u64>>;
+    /// Bytes of what is kept, without room that deleted rows still take until the database gives it back. Exact, so it may take long.
+    fn live(&self) -> BoxFuture<'_, StoreResult<u64>>;
+
+    /// Gives some free pages back to the file system.
+    fn shrink(&self, pages: u64) -> BoxFuture<'_, StoreResult<Shrunk>>;
+
+    /// What is left elsewhere of what was erased, as far as the store knows.
+    fn leftovers(&self) -> Vec<Leftover>;
 
     /// Copies the whole store into a new SQLite file, as it is at one moment, while writers go on. Opening the copy is
     /// restoring it.
@@ -389,6 +424,8 @@ pub enum Which {
     All,
     /// Those with this recipient, current or not.
     With(Recipient),
+    /// Those of this session.
+    InSession(SessionId),
 }
 
 /// A page of conversations.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Reset};
-use scrollback_store::{Access, Listing, SCHEMA, Url, open_for};
+use scrollback_store::{Access, Listing, SCHEMA, Store, Url, open_for};
 use serde_json::{Value, json};
 
 use super::args::DoctorArgs;
@@ -94,7 +94,7 @@ async fn store_checks(setup: &Setup) -> Vec<DoctorCheck> {
         let folder = folder_of(path);
         let ok = folder.is_dir();
         let detail = if ok {
-            format!("{} will be made by the first append", path.display())
+            format!("{} will be created by the first append", path.display())
         } else {
             format!("{}: the folder does not exist", folder.display())
         };
@@ -118,7 +118,9 @@ async fn store_checks(setup: &Setup) -> Vec<DoctorCheck> {
             };
             let version = format!("version {SCHEMA}, as this program knows it");
             let schema = DoctorCheck::new("schema", true, version);
-            vec![DoctorCheck::new("store", ok, detail), schema]
+            let mut checks = vec![DoctorCheck::new("store", ok, detail), schema];
+            checks.extend(database_server(store.as_ref()).await);
+            checks
         }
         Err(error) => {
             vec![DoctorCheck::new("store", false, format!("{} ({})", error, error.code()))]
@@ -130,6 +132,35 @@ async fn store_checks(setup: &Setup) -> Vec<DoctorCheck> {
     checks
 }
 
+/// What the server of a database says about itself, as far as that decides whether the promises about it hold.
+async fn database_server(store: &dyn Store) -> Vec<DoctorCheck> {
+    let told = match store.guarantees().await {
+        Ok(told) if told.is_empty() => return Vec::new(),
+        Ok(told) => told,
+        Err(error) => return vec![DoctorCheck::new("durability", false, error.to_string())],
+    };
+    let (encryption, durability): (Vec<_>, Vec<_>) =
+        told.into_iter().partition(|(name, _)| name == "encryption");
+    let ok = durability.iter().all(|(_, setting)| ["on", "remote_apply"].contains(&setting.as_str()));
+    let named: Vec<String> = durability.iter().map(|(name, setting)| format!("{name} {setting}")).collect();
+    let mut checks = vec![DoctorCheck::new("durability", ok, named.join(", "))];
+    for (_, protocol) in encryption {
+        let detail =
+            if protocol == "off" { "none: others on the network can read along".into() } else { protocol };
+        checks.push(DoctorCheck::new("encryption", true, detail));
+    }
+    checks.push(match store.missing_wall().await {
+        Ok(None) => DoctorCheck::new("row security", true, "holds this role to one tenant's rows"),
+        // Without keys there is one tenant.
+        Ok(Some(why)) => {
+            let has_keys = store.keys().await.is_ok_and(|keys| !keys.is_empty());
+            DoctorCheck::new("row security", !has_keys, why)
+        }
+        Err(error) => DoctorCheck::new("row security", false, error.to_string()),
+    });
+    checks
+}
+
 /// How much room the store takes, by what takes it; nothing where that is not known.
 async fn size(setup: &Setup) -> Option<DoctorCheck> {
     if !setup.exists() {
@@ -137,7 +168,13 @@ async fn size(setup: &Setup) -> Option<DoctorCheck> {
     }
     let kinds = setup.open(Intent::Look).await.ok()?.sizes().await.ok()?.kinds();
     let told: Vec<String> = kinds.iter().map(|(kind, size)| format!("{kind} {}", bytes(*size))).collect();
-    let mut check = DoctorCheck::new("size", true, told.join(", "));
+    let mut told = told.join(", ");
+    let used = kinds.iter().filter(|(kind, _)| *kind != "free").map(|(_, size)| size).sum::<u64>();
+    let most = setup.config.retention().ok().and_then(|retention| retention.max_size);
+    if let Some(over) = most.and_then(|most| used.checked_sub(most)).filter(|over| *over > 0) {
+        let _ = write!(told, "; {} more than max_size of [retention]: scrollback prune", bytes(over));
+    }
+    let mut check = DoctorCheck::new("size", true, told);
     let object = kinds.iter().map(|(kind, size)| ((*kind).to_string(), Value::from(*size)));
     check.more.insert("bytes".into(), Value::Object(object.collect()));
     Some(check)

@@ -11,8 +11,9 @@ use scrollback_store::{
 use serde_json::json;
 
 use super::args::VerifyArgs;
-use super::{Intent, Setup, block_on, conversation_named, recipient_named};
-use crate::failure::{FAILED, Failure, INVALID, USAGE};
+use super::{Intent, Setup, block_on, conversation_named, conversations_with, recipient_named};
+use crate::amounts::counted;
+use crate::failure::{Failure, INVALID, USAGE};
 use crate::input;
 
 /// Conversations read at once.
@@ -39,12 +40,7 @@ pub(crate) fn run(args: &VerifyArgs, json: bool) -> Result<ExitCode, Failure> {
         let mut total = Total::default();
         let wanted = match (&recipient, &conversation) {
             (Some(recipient), _) => {
-                let current = store.current(&setup.tenant(), recipient).await?;
-                let current = current.ok_or_else(|| {
-                    let message = format!("there is no conversation with {:?}", recipient.as_str());
-                    Failure::new(FAILED, "not_found", message)
-                })?;
-                Some(vec![current])
+                Some(conversations_with(store.as_ref(), &setup.tenant(), recipient).await?)
             }
             (_, Some(id)) => Some(vec![store.conversation(&setup.tenant(), id).await?]),
             _ => None,
@@ -62,13 +58,19 @@ pub(crate) fn run(args: &VerifyArgs, json: bool) -> Result<ExitCode, Failure> {
             }
         } else {
             total.check_all(store.as_ref(), setup.named_tenant(), args.reindex).await?;
-            if !args.quick && setup.named_tenant().is_none() {
-                total.examine(store.as_ref()).await?;
+            match setup.named_tenant() {
+                _ if args.quick => {}
+                None => total.examine(store.as_ref()).await?,
+                Some(_) => total.notes.push(ONE_TENANT.into()),
             }
         }
         total.print(json, args.reindex)
     })
 }
+
+/// What a check of one tenant leaves out.
+const ONE_TENANT: &str = "only this tenant's conversations were read: pages, indexes, keys and what belongs to no conversation are checked \
+                          by `scrollback verify` without --tenant";
 
 #[derive(Default)]
 pub(crate) struct Total {
@@ -189,11 +191,15 @@ impl Total {
             let _ = writeln!(out, "note: {note}");
         }
         let (conversations, entries, erased) = (self.conversations, self.found.entries, self.found.erased);
-        let verdict = if ok { "as written" } else { "NOT as written" };
-        let _ =
-            writeln!(out, "{conversations} conversations, {entries} entries ({erased} erased): {verdict}");
+        let verdict = if ok { "no damage" } else { "DAMAGED" };
+        let _ = writeln!(
+            out,
+            "{}, {} ({erased} erased): {verdict}",
+            counted(conversations, "conversation"),
+            counted(entries, "entry")
+        );
         if reindex {
-            let _ = writeln!(out, "{} rows of derived tables were written anew", self.found.reindexed);
+            let _ = writeln!(out, "{} of derived tables rewritten", counted(self.found.reindexed, "row"));
         }
         out
     }

@@ -53,7 +53,8 @@ fn without_helps(error: &Error) -> bool {
 }
 
 /// Settings of the server that decide whether an acknowledged commit is on its disk.
-const LOOKED_AT: &str = "select name, setting from pg_settings where name in ('fsync', 'synchronous_commit')";
+const LOOKED_AT: &str =
+    "select name, setting from pg_settings where name in ('fsync', 'full_page_writes', 'synchronous_commit')";
 
 /// Refuses a server that acknowledges commits before they are durable, unless the URL accepts that.
 pub(super) async fn durable(client: &Client, settings: &Settings) -> Result<(), HookError> {
@@ -63,11 +64,14 @@ pub(super) async fn durable(client: &Client, settings: &Settings) -> Result<(), 
         let (name, setting) = (row.get(0).unwrap_or_default(), row.get(1).unwrap_or_default());
         let refused = match name {
             "fsync" => setting != "on" && !settings.accepts_no_fsync,
+            "full_page_writes" => {
+                setting != "on" && !settings.accepts_torn_pages && !settings.accepts_no_fsync
+            }
             _ => !["on", "remote_apply"].contains(&setting) && settings.synchronous_commit.is_none(),
         };
         if refused {
             return Err(HookError::message(format!(
-                "{name} is {setting}: commits would be acknowledged before they are durable; set it to on, or accept that \
+                "{name} is {setting}: what was acknowledged could be lost when the machine fails; set it to on, or accept that \
                  with ?{name}={setting} in the URL"
             )));
         }

@@ -27,7 +27,7 @@ impl Lent {
     }
 
     pub(super) fn client(&self) -> Result<&Object, StoreError> {
-        self.client.as_ref().ok_or_else(|| StoreError::new(ErrorKind::Io, "the connection is gone"))
+        self.client.as_ref().ok_or_else(|| StoreError::new(ErrorKind::Io, "the connection is closed"))
     }
 
     /// Begins a transaction, and says in it whose rows it may touch. One round trip.

@@ -92,5 +92,5 @@ async fn version(client: &Object, schema: &str) -> Result<usize, StoreError> {
     }
     let text = ask(format!("select value from {schema}.meta where key = 'schema_version'")).await?;
     let version = text.and_then(|text| text.parse().ok());
-    version.ok_or_else(|| StoreError::new(ErrorKind::ForeignFile, "the schema belongs to something else"))
+    version.ok_or_else(|| StoreError::new(ErrorKind::ForeignFile, "the schema was not created by scrollback"))
 }

@@ -24,6 +24,7 @@ use tokio::sync::Semaphore;
 use crate::backend::{Again, Backend, TxJob, Whose};
 use crate::engine::copy;
 use crate::engine::examine::Examined;
+use crate::erasure::Leftover;
 use crate::error::{ErrorKind, StoreError, StoreResult};
 use crate::size::Sizes;
 use crate::sql::Sql;
@@ -174,7 +175,7 @@ fn begin(settings: &Settings) -> Begin {
     };
     let timeout = settings.statement_timeout;
     let read = "begin isolation level repeatable read read only";
-    // A timeout of 0 is none.
+    // A timeout of 0 means no timeout.
     let search = if timeout.is_zero() { SEARCH } else { timeout.min(SEARCH) };
     Begin {
         write: format!("begin isolation level read committed read write{}{commit}", common(timeout)),
@@ -286,6 +287,23 @@ impl Backend for Postgres {
         self.read(Whose::All, asking)
     }
 
+    fn guarantees(&self) -> BoxFuture<'_, StoreResult<Vec<(String, String)>>> {
+        let asking: TxJob<Lent, Vec<(String, String)>> = Box::new(|rows| {
+            Box::pin(async move {
+                let sql = "select name::text, setting::text from pg_settings \
+                           where name in ('fsync', 'full_page_writes', 'synchronous_commit') union all \
+                           select 'encryption', coalesce((select version from pg_stat_ssl where pid = pg_backend_pid() and ssl), 'off') \
+                           order by 1";
+                let told = rows.ask(sql, Vec::new()).await?.into_iter().map(|row| {
+                    let mut cells = Cells::new("pg_settings", row);
+                    (cells.text(), cells.text())
+                });
+                Ok(told.collect())
+            })
+        });
+        self.read(Whose::All, asking)
+    }
+
     fn measure(&self) -> BoxFuture<'_, StoreResult<Sizes>> {
         let asking: TxJob<Lent, Sizes> = Box::new(|rows| {
             Box::pin(async move {
@@ -302,6 +320,47 @@ impl Backend for Postgres {
             })
         });
         self.read(Whose::All, asking)
+    }
+
+    /// The size of a relation counts rows that a vacuum has yet to take, and room that it left; so rows are added up, and indexes
+    /// as they are.
+    fn kept_bytes(&self) -> BoxFuture<'_, StoreResult<u64>> {
+        let asking: TxJob<Lent, u64> = Box::new(|rows| {
+            Box::pin(async move {
+                // The size of a column as it is kept; of a whole row it would be unpacked first.
+                let tables = "select c.relname::text, coalesce(pg_indexes_size(c.oid), 0)::bigint, \
+                              (select string_agg(format('coalesce(pg_column_size(%I), 0)', a.attname), ' + ') \
+                               from pg_attribute a where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped) \
+                              from pg_class c join pg_namespace n on n.oid = c.relnamespace \
+                              where n.nspname = current_schema() and c.relkind = 'r'";
+                let mut bytes = 0;
+                for table in rows.ask(tables, Vec::new()).await? {
+                    let mut cells = Cells::new("pg_class", table);
+                    let (name, indexes, columns) = (cells.text(), cells.number()?, cells.text());
+                    let sql = format!("select coalesce(sum({columns}), 0)::bigint from {name}");
+                    let row = rows.ask(&sql, Vec::new()).await?.pop().unwrap_or_default();
+                    bytes += indexes + Cells::new("kept", row).number()?;
+                }
+                Ok(bytes)
+            })
+        });
+        self.read(Whose::All, asking)
+    }
+
+    /// What the server keeps of deleted rows for a while.
+    fn left_elsewhere(&self) -> Vec<Leftover> {
+        vec![
+            Leftover {
+                what: "old versions of the erased rows".into(),
+                place: "PostgreSQL's table files".into(),
+                until: "their room is used again after a vacuum, or at once with `vacuum full`".into(),
+            },
+            Leftover {
+                what: "what was written before".into(),
+                place: "PostgreSQL's write-ahead log, its archive and its standbys".into(),
+                until: "the log is recycled and the archive is deleted".into(),
+            },
+        ]
     }
 
     fn copy_to(&self, path: &Path) -> BoxFuture<'_, StoreResult<()>> {

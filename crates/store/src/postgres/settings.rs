@@ -15,7 +15,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 const STATEMENT: Duration = Duration::from_secs(60);
 
 /// Where settings come from that are not in the URL.
-pub(super) trait Surroundings {
+pub(super) trait ConnectionVariables {
     /// An environment variable that is set and not empty.
     fn variable(&self, name: &str) -> Option<String>;
     /// The text of a file of passwords; none if it may not be used.
@@ -58,6 +58,8 @@ pub(super) struct Settings {
     pub(super) synchronous_commit: Option<String>,
     /// Whether a server without fsync is accepted.
     pub(super) accepts_no_fsync: bool,
+    /// Whether a server is accepted that cannot repair a page which was written in half: on a file system that never does that.
+    pub(super) accepts_torn_pages: bool,
     pub(super) statement_timeout: Duration,
 }
 
@@ -70,7 +72,7 @@ fn bad(message: impl Into<String>) -> StoreError {
 
 impl Settings {
     /// Reads a URL and what it leaves open.
-    pub(super) fn read(url: &str, around: &dyn Surroundings) -> Result<Settings, StoreError> {
+    pub(super) fn read(url: &str, around: &dyn ConnectionVariables) -> Result<Settings, StoreError> {
         let (base, query) = url.split_once('?').unwrap_or((url, ""));
         let mut settings = Settings {
             config: Config::new(),
@@ -79,6 +81,7 @@ impl Settings {
             schema: "scrollback".into(),
             synchronous_commit: None,
             accepts_no_fsync: false,
+            accepts_torn_pages: false,
             statement_timeout: STATEMENT,
         };
         let (mut mode, mut attributes, mut others) = (None, None, Vec::new());
@@ -88,7 +91,8 @@ impl Settings {
             match name {
                 "schema" => settings.schema = schema(value)?,
                 "synchronous_commit" => settings.synchronous_commit = Some(commit(value)?),
-                "fsync" => settings.accepts_no_fsync = no_fsync(&value)?,
+                "fsync" => settings.accepts_no_fsync = accepts_off(name, &value)?,
+                "full_page_writes" => settings.accepts_torn_pages = accepts_off(name, &value)?,
                 "statement_timeout" => settings.statement_timeout = duration(&value)?,
                 "sslmode" => mode = Some(value),
                 "sslrootcert" => settings.roots = Some(roots(value)),
@@ -110,7 +114,11 @@ impl Settings {
     }
 
     /// Fills what the URL left open.
-    fn complete(&mut self, attributes: Option<String>, around: &dyn Surroundings) -> Result<(), StoreError> {
+    fn complete(
+        &mut self,
+        attributes: Option<String>,
+        around: &dyn ConnectionVariables,
+    ) -> Result<(), StoreError> {
         let config = &mut self.config;
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
             let hosts = around.variable("PGHOST").unwrap_or_else(|| "localhost".into());
@@ -150,7 +158,7 @@ impl Settings {
             }
             Some(other) => {
                 return Err(bad(format!(
-                    "target_session_attrs={other}: a store has to be written; use read-write or any"
+                    "target_session_attrs={other}: a store must be writable; use read-write or any"
                 )));
             }
         }
@@ -177,7 +185,7 @@ impl Settings {
 }
 
 /// The password of the variable, else of the file of passwords.
-fn password(config: &Config, around: &dyn Surroundings) -> Option<String> {
+fn password(config: &Config, around: &dyn ConnectionVariables) -> Option<String> {
     if let Some(password) = around.variable("PGPASSWORD") {
         return Some(password);
     }
@@ -228,11 +236,11 @@ fn commit(value: String) -> Result<String, StoreError> {
     Err(bad(format!("synchronous_commit={value}: expected off, {}", DURABLE.join(", "))))
 }
 
-fn no_fsync(value: &str) -> Result<bool, StoreError> {
+fn accepts_off(name: &str, value: &str) -> Result<bool, StoreError> {
     match value {
         "off" => Ok(true),
         "on" => Ok(false),
-        other => Err(bad(format!("fsync={other}: expected off, to accept a server without it, or on"))),
+        other => Err(bad(format!("{name}={other}: expected off, to accept a server without it, or on"))),
     }
 }
 
@@ -285,7 +293,7 @@ pub(super) fn without_password(url: &str) -> String {
 /// Where settings come from in a running program.
 pub(super) struct Process;
 
-impl Surroundings for Process {
+impl ConnectionVariables for Process {
     fn variable(&self, name: &str) -> Option<String> {
         std::env::var(name).ok().filter(|value| !value.is_empty())
     }
@@ -310,7 +318,7 @@ mod tests {
 
     struct Given(HashMap<&'static str, &'static str>, &'static str);
 
-    impl Surroundings for Given {
+    impl ConnectionVariables for Given {
         fn variable(&self, name: &str) -> Option<String> {
             self.0.get(name).map(ToString::to_string)
         }

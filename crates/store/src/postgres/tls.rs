@@ -33,12 +33,12 @@ impl Tls {
         let provider = Arc::new(ring::default_provider());
         let rules = match (settings.security, &settings.roots) {
             (Security::VerifyCa | Security::Require, Some(roots)) => {
-                Check::Signed(Names::Any, trusted(roots, &provider)?)
+                Check::Signed(CheckedNames::Any, trusted(roots, &provider)?)
             }
-            (Security::VerifyCa, None) => Check::Signed(Names::Any, trusted(&Roots::System, &provider)?),
+            (Security::VerifyCa, None) => Check::Signed(CheckedNames::Any, trusted(&Roots::System, &provider)?),
             (Security::VerifyFull, roots) => {
                 let roots = roots.as_ref().unwrap_or(&Roots::System);
-                Check::Signed(Names::This, trusted(roots, &provider)?)
+                Check::Signed(CheckedNames::This, trusted(roots, &provider)?)
             }
             (Security::Disable | Security::Prefer | Security::Require, _) => Check::Nothing,
         };
@@ -88,7 +88,7 @@ fn trusted(roots: &Roots, provider: &Arc<CryptoProvider>) -> Result<Trusted, Sto
 
 /// Whether the host must be the one the certificate is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Names {
+enum CheckedNames {
     Any,
     This,
 }
@@ -97,7 +97,7 @@ enum Names {
 enum Check {
     /// The connection is encrypted; to whom is not asked.
     Nothing,
-    Signed(Names, Trusted),
+    Signed(CheckedNames, Trusted),
 }
 
 #[derive(Debug)]
@@ -119,7 +119,7 @@ impl ServerCertVerifier for Verifier {
             return Ok(ServerCertVerified::assertion());
         };
         if trusted.themselves.iter().any(|known| known.as_ref() == certificate.as_ref()) {
-            if *names == Names::This {
+            if *names == CheckedNames::This {
                 verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
             }
             return Ok(ServerCertVerified::assertion());
@@ -129,7 +129,7 @@ impl ServerCertVerifier for Verifier {
             // The name is looked at last: the signatures were found good.
             Err(rustls::Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-            )) if *names == Names::Any => Ok(ServerCertVerified::assertion()),
+            )) if *names == CheckedNames::Any => Ok(ServerCertVerified::assertion()),
             other => other,
         }
     }

@@ -37,6 +37,22 @@ fn a_server_without_fsync_is_refused_unless_the_url_accepts_it() {
 }
 
 #[test]
+fn a_server_that_cannot_repair_torn_pages_is_refused_unless_the_url_accepts_it() {
+    let Some(server) = Server::start_with("-c full_page_writes=off", |_| ()) else { return };
+    let refused = block_on(Postgres::open(&server.url(), Time(0))).err().unwrap();
+    assert!(refused.to_string().contains("full_page_writes is off"), "{refused}");
+    block_on(async {
+        let store = Postgres::open(&format!("{}?full_page_writes=off", server.url()), Time(0)).await.unwrap();
+        let store: &dyn Store = &store;
+        let told = store.guarantees().await.unwrap();
+        let names: Vec<&str> = told.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["encryption", "fsync", "full_page_writes", "synchronous_commit"]);
+        assert!(told.contains(&("full_page_writes".into(), "off".into())), "{told:?}");
+        assert_eq!(store.missing_wall().await.unwrap(), None);
+    });
+}
+
+#[test]
 fn every_transaction_sets_the_durability_that_was_asked_for() {
     let Some(server) = Server::start() else { return };
     block_on(async {

@@ -4,6 +4,7 @@ import gzip
 import http.client
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -12,7 +13,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from target import OPERATORS, SECRET, Target
+from target import OPERATORS, SECRET, Postgres, Target
 
 ALL = []
 
@@ -106,6 +107,93 @@ for name, body in [
         return answer.status in (400, 404) and asked == 0, f"{answer.status}, the provider was asked {asked} times"
     one.__name__ = f"names {name}"
     attack(WALL, f"go on from another tenant's state ({name})")(one)
+
+
+RESPONSES, CHATS, MESSAGES, GEMINI = "/v1/responses", "/v1/chat/completions", "/v1/messages", "/v1beta/models/gemini-3-pro:generateContent"
+
+
+def items(*parts, **more):
+    return {"model": "gpt-5", "input": list(parts)} | more
+
+
+def message(*parts, **more):
+    return {"model": "claude-opus-4-8", "max_tokens": 9, "messages": [{"role": "user", "content": list(parts)}]} | more
+
+
+def contents(*parts, **more):
+    return {"contents": [{"role": "user", "parts": list(parts)}]} | more
+
+
+TEXT = {"type": "text", "text": "x"}
+for name, path, body in [
+    ("an item of a response (`item_reference`)", RESPONSES, items({"type": "item_reference", "id": "m1"})),
+    ("the same with escapes in its JSON", RESPONSES, '{"model":"gpt-5","input":[{"type":"item_ref\\u0065rence","\\u0069d":"m1"}]}'),
+    ("an item by its `id` alone", RESPONSES, items({"id": "m1"})),
+    ("thoughts (`reasoning` without its content)", RESPONSES, items({"type": "reasoning", "id": "rs_1", "summary": []})),
+    ("a picture (`image_generation_call` without its result)", RESPONSES, items({"type": "image_generation_call", "id": "ig_1"})),
+    ("a file (`input_file.file_id`)", RESPONSES, items({"role": "user", "content": [{"type": "input_file", "file_id": "file-1"}]})),
+    ("vector stores (`vector_store_ids`)", RESPONSES, items(tools=[{"type": "file_search", "vector_store_ids": ["vs_1"]}])),
+    ("a container (`container`)", RESPONSES, items(tools=[{"type": "code_interpreter", "container": "cntr_1"}])),
+    ("a stored prompt (`prompt.id`)", RESPONSES, items(prompt={"id": "pmpt_1"})),
+    ("a file in a chat (`file.file_id`)", CHATS, {"model": "gpt-4o", "messages": [{"role": "user", "content": [{"type": "file", "file": {"file_id": "file-1"}}]}]}),
+    ("a spoken reply (`audio.id`)", CHATS, {"model": "gpt-4o", "messages": [{"role": "assistant", "audio": {"id": "audio_1"}}, {"role": "user", "content": "x"}]}),
+    ("a file of Anthropic's (`source.file_id`)", MESSAGES, message({"type": "document", "source": {"type": "file", "file_id": "file_1"}})),
+    ("a container of Anthropic's", MESSAGES, message(TEXT, container="container_1")),
+    ("a cache of Gemini's (`cachedContent`)", GEMINI, contents({"text": "x"}, cachedContent="cachedContents/1")),
+    ("a file of Gemini's (`fileData.fileUri`)", GEMINI, contents({"fileData": {"fileUri": "https://generativelanguage.googleapis.com/v1beta/files/1"}})),
+    ("tokens of another tenant's thread (`count_tokens`)", "/v1/messages/count_tokens",
+     message(TEXT, thread={"type": "continue", "previous_message_id": "msg_victim"})),
+]:
+    def one(ground, path=path, body=body):
+        before = ground.provider.count()
+        answer = ground.keyed.ask("POST", path, body, ground.thief_proxy, {"content-type": "application/json"})
+        asked = ground.provider.count() - before
+        return answer.status in (400, 404) and asked == 0, f"{answer.status}, the provider was asked {asked} times"
+    one.__name__ = f"names {name}"
+    attack(WALL, f"use what another tenant keeps at the provider: {name}")(one)
+
+
+@attack(WALL, "use an item that a reply gave this very tenant: it has to work")
+def own_item(ground):
+    answer = ground.keyed.ask("POST", RESPONSES, items({"type": "item_reference", "id": "m1"}, {"role": "user", "content": "x"}), ground.victim_proxy)
+    return answer.status == 200, f"{answer.status}"
+
+
+@attack("a caller goes on with its own conversations only", "name another person's response, thread or conversation behind one gateway, where every body has the same `user`")
+def callers(ground):
+    def ask(person, path, body):
+        return ground.open.ask("POST", path, body | {"user": "gateway"}, headers={"authorization": f"Bearer eyJ-{person}-0123456789abcdef",
+                                                                                  "content-type": "application/json"})
+    first = ask("anna", RESPONSES, {"model": "gpt-5", "input": "mine"}).status
+    begun = ask("anna", RESPONSES, {"model": "gpt-5", "input": "mine", "conversation": "conv_a"}).status
+    before = ground.provider.count()
+    stolen = [ask("bert", RESPONSES, {"model": "gpt-5", "input": "x", "previous_response_id": "resp_victim"}).status,
+              ask("bert", RESPONSES, {"model": "gpt-5", "input": "x", "conversation": "conv_a"}).status]
+    asked = ground.provider.count() - before
+    own = ask("anna", RESPONSES, {"model": "gpt-5", "input": "x", "conversation": "conv_a"}).status
+    return (first, begun, own) == (200, 200, 200) and stolen == [400, 404] and asked == 0, f"{stolen}, the provider was asked {asked} times; its own {own}"
+
+
+LIMITS = "every pass-through call is charged and limited"
+
+
+@attack(LIMITS, "spend on `/v1/embeddings` beyond a key's tokens a minute")
+def embeddings(ground):
+    made = ground.keyed.command("key", "add", "few-tokens", "--tenant", "thief", "--scope", "proxy", "--tpm", "2500", "--store", ground.keyed.store)
+    key, statuses = made.stdout.strip(), []
+    for _ in range(5):
+        statuses.append(ground.keyed.ask("POST", "/v1/embeddings", {"model": "text-embedding-3-small", "input": "x"}, key).status)
+        time.sleep(0.1)
+    return statuses == [200, 200, 200, 429, 429], f"{statuses}"
+
+
+@attack(LIMITS, "spend with a key limited in dollars where no price is known")
+def no_price(ground):
+    made = ground.keyed.command("key", "add", "few-dollars", "--tenant", "thief", "--scope", "proxy", "--usd-per-day", "0.01", "--store", ground.keyed.store)
+    key, before = made.stdout.strip(), ground.provider.count()
+    statuses = [ground.keyed.ask("POST", path, {"model": "nameless", "input": "x"}, key).status
+                for path in ("/v1/embeddings", "/v1/completions", "/v1/images/generations", "/v1/audio/speech")]
+    return set(statuses) == {403} and ground.provider.count() == before, f"{statuses}, the provider was not asked"
 
 
 @attack(WALL, "read, list, search, export and fork another tenant's conversation with an admin key of one's own")
@@ -588,7 +676,7 @@ def locked(ground):
 @attack("nothing is asked of a provider that is not durable", "let every sync of the log fail (strace), then ask", long=True)
 def failed_sync(ground):
     if not shutil.which("strace"):
-        return True, "left out: strace is missing"
+        return None, "strace is missing"
     target = ground.another("sync")
     target.start()
     target.chat("before")
@@ -602,6 +690,226 @@ def failed_sync(ground):
     tracer.terminate()
     tracer.wait()
     return set(answers) == {503} and asked == 0 and ready == 503, f"calls {answers}, the provider was asked {asked} times, /readyz {ready}"
+
+
+def injected(target, what):
+    """Makes system calls of a running server fail until the tracer is ended."""
+    tracer = subprocess.Popen(["strace", "-f", "-qq", "-e", f"trace={what.split(':')[0]}", "-e", f"inject={what}", "-o", "/dev/null",
+                               "-p", str(target.child.pid)], stderr=subprocess.DEVNULL)
+    time.sleep(1)
+    return tracer
+
+
+HEALS = "a disk failure stops writing, visibly, and heals"
+for name, calls in [("EIO of every sync", "fdatasync,fsync:error=EIO"), ("a full disk (ENOSPC)", "pwrite64,write,ftruncate,fallocate:error=ENOSPC"),
+                    ("a quota that is used up (EDQUOT)", "pwrite64,ftruncate,fallocate:error=EDQUOT")]:
+    def one(ground, calls=calls, name=name):
+        if not shutil.which("strace"):
+            return None, "strace is missing"
+        calls = calls.replace("pwrite64,write,", "pwrite64,")
+        target = ground.another("disk")
+        target.start()
+        first = target.chat("before").status
+        tracer, before = injected(target, calls), ground.provider.count()
+        during = [target.chat(f"during {n}").status for n in range(2)]
+        ready, asked = target.ask("GET", "/readyz").status, ground.provider.count() - before
+        tracer.terminate()
+        tracer.wait()
+        after, until = 0, time.time() + 15
+        while after != 200 and time.time() < until and target.child.poll() is None:
+            after = target.chat("after").status
+            time.sleep(0.2)
+        ended = target.child.poll()
+        target.stop()
+        clean = target.command("verify", "--store", target.store).returncode == 0
+        held = first == 200 and 200 not in during and ready == 503 and asked == 0 and clean and (after == 200 or ended not in (None, 0))
+        return held, f"calls {during}, /readyz {ready}, the provider was asked {asked} times; afterwards {after or f'exit {ended}'}, verified"
+    one.__name__ = f"heals {name}"
+    attack(HEALS, f"{name} (strace), and then a disk that works again", long=True)(one)
+
+
+@attack("any text is kept", "a reply with `\\u0000` in it")
+def nul(ground):
+    answer = ground.open.chat("say nul")
+    id = answer.headers.get("x-scrollback-conversation", "")
+    told = ground.open.ask("GET", f"/api/conversations/{id}/entries").text
+    return answer.status == 200 and "before\\u0000after" in told, f"{answer.status}, recorded as it came"
+
+
+FILE = "the file is the file"
+for name, harm in [("rename", lambda path: path.rename(path.with_name("moved.db"))), ("delete", lambda path: path.unlink()),
+                   ("replace", lambda path: (path.rename(path.with_name("moved.db")), shutil.copy(path.with_name("moved.db"), path)))]:
+    def one(ground, name=name, harm=harm):
+        target = ground.another("file")
+        target.start()
+        first = target.chat("before").status
+        harm(target.folder / "record.db")
+        before = ground.provider.count()
+        during = [target.chat(f"during {n}").status for n in range(2)]
+        ready, asked = target.ask("GET", "/readyz").status, ground.provider.count() - before
+        return first == 200 and 200 not in during and asked == 0 and ready == 503, f"calls {during}, the provider was asked {asked} times, /readyz {ready}"
+    one.__name__ = f"file {name}"
+    attack(FILE, f"{name} the file under a running server")(one)
+
+
+@attack(FILE, "open a log whose file is gone")
+def log_without_file(ground):
+    target = ground.another("log")
+    target.start()
+    target.chat("before")
+    target.child.kill()
+    target.child.wait()
+    (target.folder / "record.db").unlink()
+    log = target.folder / "record.db-wal"
+    size = log.stat().st_size
+    codes = [target.command(*words, "--store", target.store).returncode for words in (["list"], ["history", "anna", "append", "--content", "x"])]
+    return 0 not in codes and log.exists() and log.stat().st_size == size, f"exit {codes}; the log is untouched"
+
+
+@attack("`verify` means the whole file", "flip one bit in each of 40 pages, one after the other", long=True)
+def bit_rot(ground):
+    target = ground.another("damage")
+    target.start()
+    for number in range(20):
+        target.chat(f"number {number} " + "word " * 400)
+    target.stop()
+    path, noticed, tried, dice = target.folder / "record.db", 0, 0, random.Random(7)
+    good = path.read_bytes()
+    for page in dice.sample(range(1, len(good) // 4096), min(40, len(good) // 4096 - 1)):
+        bad = bytearray(good)
+        used = [at for at in range(page * 4096, page * 4096 + 4096) if good[at]]
+        if not used:
+            continue
+        bad[dice.choice(used)] ^= 1 << dice.randrange(8)
+        path.write_bytes(bad)
+        tried += 1
+        noticed += target.command("verify", "--store", target.store).returncode != 0
+    path.write_bytes(good)
+    clean = target.command("verify", "--store", target.store).returncode
+    return noticed == tried and clean == 0, f"{noticed} of {tried} were noticed; the file as it was: exit {clean}"
+
+
+@attack("a missing store is an error for reading commands", "read, search, list and verify a path that is mistyped")
+def missing(ground):
+    target = ground.another("missing")
+    codes = [target.command(*words, "--store", "sqlite:recrod.db").returncode
+             for words in (["verify"], ["list"], ["search", "x"], ["history", "anna", "show"], ["export", "--all"])]
+    made = [path.name for path in target.folder.glob("recrod*")]
+    return set(codes) == {1} and not made, f"exit {codes}, no file was made" if not made else f"made {made}"
+
+
+@attack("first use is safe", "12 processes make the same store at once, 5 times", long=True)
+def creators(ground):
+    failed = 0
+    for number in range(5):
+        target = ground.another("first")
+        words = ["history", "anna", "append", "--content", "hello", "--store", target.store]
+        with ThreadPoolExecutor(12) as pool:
+            failed += sum(run.returncode != 0 for run in pool.map(lambda _: target.command(*words), range(12)))
+        failed += target.command("verify", "--store", target.store).returncode != 0
+    return failed == 0, f"{failed} of 60 appends failed"
+
+
+@attack("erasure", "look for an erased text in every file of the store, while a backup follows it")
+def erased(ground):
+    target, canary = ground.another("erase"), "a canary in a coal mine"
+    target.start()
+    target.chat(canary + " and more", headers={"x-scrollback-recipient": "anna"})
+    target.chat("something else")
+    target.stop()
+    follower = subprocess.Popen([target.binary, "backup", "--follow", "copies", "--every", "50", "--store", target.store], cwd=target.folder,
+                                env=target.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    time.sleep(1)
+    told = target.command("erase", "anna", "--yes", "--store", target.store)
+    found, until = ["?"], time.time() + 15
+    while found and time.time() < until:
+        found = [path.name for path, data in target.files().items() if canary.encode() in data]
+        time.sleep(0.2)
+    running = follower.poll() is None
+    follower.terminate()
+    follower.wait()
+    return told.returncode == 0 and not found and running, "it is in no file" if not found else f"found in {found}; {told.stderr.strip()[:100]}"
+
+
+SERVERS = "PostgreSQL walls hold or say so"
+
+
+@attack(SERVERS, "serve with keys as a superuser; make the first key while a superuser's server runs; run without fsync and full_page_writes", long=True)
+def superuser(ground):
+    database = Postgres()
+    if database.bin is None:
+        return None, "PostgreSQL is missing"
+    try:
+        target = ground.another("pg", store=database.url())
+        target.start()
+        alone = target.ask("GET", "/api/conversations").status
+        key = target.key("first", "acme", "admin")
+        time.sleep(1.2)
+        keyed = target.ask("GET", "/api/conversations", key=key).status
+        target.stop()
+        again = target.start() is None
+        target.start("--allow-superuser")
+        allowed = target.ask("GET", "/api/conversations", key=key).status
+        target.stop()
+    finally:
+        database.stop()
+    refused = []
+    for option in ("fsync=off", "full_page_writes=off", "synchronous_commit=off"):
+        database = Postgres(f"-c {option}")
+        try:
+            refused.append(ground.open.command("list", "--store", database.url()).returncode != 0)
+        finally:
+            database.stop()
+    held = (alone, keyed, again, allowed) == (200, 503, True, 200) and all(refused)
+    return held, f"{keyed} with the first key, refused at the next start, {allowed} with --allow-superuser; {sum(refused)} of 3 settings refused"
+
+
+@attack(FAIR, "a reply of 256 MB: the memory of the process", long=True)
+def huge_reply(ground):
+    target, peak, going = ground.another("huge"), [0], [True]
+    target.start()
+
+    def watch():
+        while going[0]:
+            peak[0] = max(peak[0], target.memory())
+            time.sleep(0.02)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    answer = target.chat("a huge reply", timeout=120)
+    going[0] = False
+    watcher.join()
+    after = target.chat("after").status
+    return peak[0] < 512 << 20 and after == 200, f"{answer.status}, {len(answer.text) >> 20} MB handed on, at most {peak[0] >> 20} MB resident; the next call {after}"
+
+
+@attack(FAIR, "one tenant floods with the largest legal bodies and searches; the slowest calls of another", long=True)
+def flood(ground):
+    big = json.dumps({"model": "gpt-4o", "messages": [{"role": "user", "content": "word " * 1600000}]})
+    going, done = [True], [0]
+
+    def flooding(number):
+        while going[0]:
+            if number % 2:
+                ground.keyed.ask("POST", CHATS, big, ground.thief_proxy, {"content-type": "application/json"}, 120)
+            else:
+                ground.keyed.ask("GET", "/api/search?q=word*", key=ground.thief_read, timeout=60)
+            done[0] += 1
+
+    def slowest(label, count=100):
+        took = sorted(timed(lambda: ground.keyed.chat(f"{label} {n}", ground.victim_proxy)) for n in range(count))
+        return took[count * 99 // 100 - 1]
+
+    alone = slowest("alone")
+    threads = [threading.Thread(target=flooding, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    time.sleep(1)
+    beside = slowest("beside")
+    going[0] = False
+    for thread in threads:
+        thread.join()
+    return beside < 2.5, f"p99 of 100 calls: {alone * 1000:.0f} ms alone, {beside * 1000:.0f} ms beside {done[0]} requests of the flood"
 
 
 @attack("nothing is asked of a provider that is not durable", "verify the store after everything above")

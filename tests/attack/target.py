@@ -5,6 +5,7 @@ import http.server
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import sqlite3
@@ -47,15 +48,24 @@ class Provider:
                     self.send_header("location", f"http://127.0.0.1:{outer.canary}/v1/elsewhere")
                     self.send_header("content-length", "0")
                     return self.end_headers()
+                if "a huge reply" in body:
+                    return self.huge()
                 if "hang" in body:
                     time.sleep(30)
                 said = f"you sent {self.headers.get('authorization')}" if "what is my key" in body else "ok"
+                if "say nul" in body:
+                    said = "before\0after"
                 told = {"id": "resp_victim", "object": "response", "status": "completed", "model": "gpt-5", "output": [
                     {"type": "message", "role": "assistant", "id": "m1", "status": "completed",
                      "content": [{"type": "output_text", "text": said, "annotations": []}]}]}
                 if self.path.endswith("/chat/completions"):
                     told = {"id": "c1", "object": "chat.completion", "created": 1, "model": "gpt-4o", "choices": [
                         {"index": 0, "message": {"role": "assistant", "content": said}, "finish_reason": "stop"}]}
+                elif self.path.startswith("/v1/messages"):
+                    told = {"id": "msg_victim", "type": "message", "role": "assistant", "model": "claude-opus-4-8", "stop_reason": "end_turn",
+                            "content": [{"type": "text", "text": said}], "usage": {"input_tokens": 1, "output_tokens": 1}}
+                elif self.path.endswith("/embeddings"):
+                    told = {"object": "list", "data": [], "usage": {"prompt_tokens": 1000, "total_tokens": 1000}}
                 data = json.dumps(told).encode()
                 self.send_response(200)
                 self.send_header("content-type", "application/json")
@@ -65,6 +75,22 @@ class Provider:
                     self.wfile.write(data)
                 except OSError:
                     pass  # Who asked has left or was killed.
+
+            def huge(self):
+                """A reply of 256 MB in one piece."""
+                head = b'{"id":"c1","object":"chat.completion","created":1,"model":"gpt-4o","choices":[{"index":0,"finish_reason":"stop",' \
+                       b'"message":{"role":"assistant","content":"'
+                self.send_response(200)
+                self.send_header("content-type", "application/json")
+                self.end_headers()
+                self.close_connection = True
+                try:
+                    self.wfile.write(head)
+                    for _ in range(256):
+                        self.wfile.write(b"word " * 209715)
+                    self.wfile.write(b'"}}]}')
+                except OSError:
+                    pass  # The program has read enough.
 
             do_GET = do_POST = do_DELETE = do_PUT = do_PATCH = do_HEAD = answer
 
@@ -113,7 +139,9 @@ class Target:
         (self.folder / "scrollback.toml").write_text(config)
         self.environment = {key: value for key, value in os.environ.items() if not re.search(r"API_KEY|BASE_URL|SCROLLBACK", key)}
         self.environment |= {"XDG_CONFIG_HOME": str(self.folder / "none"), "OPENAI_API_KEY": OPERATORS,
-                             "OPENAI_BASE_URL": f"http://127.0.0.1:{provider.port}/v1"}
+                             "OPENAI_BASE_URL": f"http://127.0.0.1:{provider.port}/v1",
+                             "ANTHROPIC_API_KEY": OPERATORS, "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{provider.port}",
+                             "GEMINI_API_KEY": OPERATORS, "GOOGLE_GEMINI_BASE_URL": f"http://127.0.0.1:{provider.port}"}
         self.environment |= variables or {}
 
     def command(self, *arguments, text=""):
@@ -130,7 +158,8 @@ class Target:
         self.child = subprocess.Popen([*self.wrapper, *serve], cwd=self.folder, env=self.environment,
                                       stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True)
         line = self.child.stdout.readline()
-        if not line:
+        if not line or "listen" not in json.loads(line):
+            self.child.wait(15)
             return None
         self.port = int(json.loads(line)["listen"].rsplit(":", 1)[1])
         return self
@@ -195,3 +224,36 @@ class Target:
             if line.startswith("VmRSS"):
                 return int(line.split()[1]) * 1024
         return 0
+
+
+class Postgres:
+    """A server of PostgreSQL in a folder of its own; none where it is not installed."""
+
+    def __init__(self, options=""):
+        self.bin = next(iter(sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)), None)
+        found = shutil.which("initdb")
+        self.bin = Path(found).parent if found else self.bin
+        if self.bin is None:
+            return
+        self.folder = Path(tempfile.mkdtemp(prefix="scrollback-attack-pg-", dir="/tmp"))
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+        if os.geteuid() == 0:
+            shutil.chown(self.folder, "postgres")
+        self.run("initdb", "-D", self.folder / "data", "-U", "root", "-A", "trust", "--no-sync")
+        listen = f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={self.folder} {options}"
+        self.run("pg_ctl", "-D", self.folder / "data", "-w", "-l", self.folder / "log", "-o", listen, "start")
+
+    def run(self, name, *arguments):
+        who = {"user": "postgres", "group": "postgres", "extra_groups": []} if os.geteuid() == 0 else {}
+        subprocess.run([self.bin / name, *arguments], check=True, capture_output=True, cwd=self.folder, timeout=120, **who)
+
+    def sql(self, text):
+        self.run("psql", "-h", "127.0.0.1", "-p", str(self.port), "-U", "root", "-d", "postgres", "-c", text)
+
+    def url(self, role="root"):
+        return f"postgres://{role}@127.0.0.1:{self.port}/postgres"
+
+    def stop(self):
+        self.run("pg_ctl", "-D", self.folder / "data", "-m", "immediate", "stop")
+        shutil.rmtree(self.folder, ignore_errors=True)

@@ -17,7 +17,7 @@ test("the package has what it names and no script of its own", () => {
   assert.equal(about.scripts, undefined);
   const [packed] = JSON.parse(execFileSync("npm", ["pack", "--dry-run", "--json"], { cwd: source, encoding: "utf8" }));
   const files = packed.files.map((file) => file.path).sort();
-  assert.deepEqual(files, ["ai.d.ts", "ai.js", "bin/scrollback.js", "package.json"]);
+  assert.deepEqual(files, ["README.md", "ai.d.ts", "ai.js", "bin/scrollback.js", "package.json"]);
   for (const version of Object.values(about.optionalDependencies)) assert.equal(version, about.version);
   assert.ok(`@scrollback/${process.platform}-${process.arch}` in about.optionalDependencies);
 });

@@ -42,7 +42,6 @@ def world() -> Any:
     """What the pages take for granted: models, clients, a provider's address."""
     import httpx
     import openai
-    from google.adk.agents import LlmAgent
     from langchain_core.language_models.fake_chat_models import FakeListChatModel
     from pydantic_ai.models.test import TestModel
 
@@ -57,7 +56,8 @@ def world() -> Any:
         "pydantic_model": TestModel(),
         "strands_model": strands_model(),
         "framework_client": framework_client(),
-        "adk_agent": LlmAgent(name="shop", model="gemini-2.5-flash"),
+        "llama_model": llama_model(),
+        "adk_agent": adk_agent(),
     }
     provider.shutdown()
     provider.server_close()
@@ -96,13 +96,48 @@ def strands_model() -> Any:
 
 
 def framework_client() -> Any:
-    from agent_framework import BaseChatClient
+    from agent_framework import BaseChatClient, ChatResponse, Message
 
     class Says(BaseChatClient):  # type: ignore[type-arg]
         def _inner_get_response(self, **more: Any) -> Any:
+            async def answer() -> ChatResponse:
+                return ChatResponse(messages=[Message("assistant", ["hello"])])
+
+            return answer()
+
+    return Says()
+
+
+def llama_model() -> Any:
+    from llama_index.core.llms import ChatMessage, ChatResponse, CustomLLM, LLMMetadata
+
+    class Says(CustomLLM):
+        @property
+        def metadata(self) -> LLMMetadata:
+            return LLMMetadata(is_chat_model=True)
+
+        def chat(self, messages: Any, **more: Any) -> ChatResponse:
+            return ChatResponse(message=ChatMessage(role="assistant", content="hello"))
+
+        def complete(self, prompt: str, formatted: bool = False, **more: Any) -> Any:
+            raise NotImplementedError
+
+        def stream_complete(self, prompt: str, formatted: bool = False, **more: Any) -> Any:
             raise NotImplementedError
 
     return Says()
+
+
+def adk_agent() -> Any:
+    from google.adk.agents import LlmAgent
+    from google.adk.models import BaseLlm, LlmResponse
+    from google.genai import types
+
+    class Says(BaseLlm):
+        async def generate_content_async(self, llm_request: Any, stream: bool = False) -> Any:
+            yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text="hello")]))
+
+    return LlmAgent(name="shop", model=Says(model="scripted"))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

@@ -6,6 +6,7 @@ use crate::auto::ledger::LedgerPart;
 use crate::entry::Usage;
 use crate::manager::truncate::Keep;
 use crate::tokens::Factor;
+use crate::view::notice::{names_files, without_files};
 
 /// A run of positions, both ends included; printed as `[first, last]`.
 pub type Span = (u64, u64);
@@ -36,6 +37,12 @@ pub enum Decision {
         /// What else is kept although it lies before the cut: entries that a manager pins, the first steps of a trajectory.
         #[serde(skip_serializing_if = "Vec::is_empty", default)]
         kept: Vec<u64>,
+        /// What was owed when the cut was made, kept until the next cut although it lies before this one.
+        #[serde(skip_serializing_if = "Vec::is_empty", default)]
+        owed: Vec<u64>,
+        /// The line that views show where the cut is: what was left out.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        notice: Option<String>,
         /// What estimates were multiplied by when the cut was made; none where tokens were counted exactly or not at all.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         factor: Option<Factor>,
@@ -166,10 +173,10 @@ impl Decision {
             | Decision::Unpin { positions }
             | Decision::ProviderEdit { positions, .. }
             | Decision::Superseded { positions } => positions.iter_mut().for_each(|at| *at = place(*at)),
-            Decision::Cut { before, held, kept, .. } => {
+            Decision::Cut { before, held, kept, owed, .. } => {
                 *before = place(*before);
                 *held = held.map(&place);
-                for at in kept {
+                for at in kept.iter_mut().chain(owed) {
                     *at = place(*at);
                 }
             }
@@ -235,15 +242,23 @@ impl PlanItem {
 }
 
 impl Decision {
-    /// The same plan without the lines of one entry in its ledgers.
+    /// The same plan or cut without words of one entry: its lines in ledgers, and the files that a notice of it names.
     #[must_use]
     pub(crate) fn without_words_of(mut self, position: u64) -> Self {
-        if let Decision::Plan { front, .. } = &mut self {
-            for item in front {
-                if let PlanItem::Ledger { ledger } = item {
+        match &mut self {
+            Decision::Plan { front, tail, .. } => {
+                for item in front {
+                    let PlanItem::Ledger { ledger } = item else { continue };
                     *ledger = crate::auto::ledger::without(ledger, |entry| entry == position);
+                    for part in ledger.iter_mut().filter(|part| part.lines.is_empty() && position < *tail) {
+                        part.heading = without_files(&part.heading);
+                    }
                 }
             }
+            Decision::Cut { before, notice, .. } if position < *before => {
+                *notice = notice.as_deref().map(without_files);
+            }
+            _ => {}
         }
         self
     }
@@ -254,12 +269,20 @@ impl Decision {
             Decision::Summary { covers, .. } => {
                 covers.iter().any(|(first, last)| (*first..=*last).any(&asked))
             }
-            Decision::Plan { front, .. } => front.iter().any(|item| match item {
+            Decision::Plan { front, tail, .. } => front.iter().any(|item| match item {
                 PlanItem::Ledger { ledger } => {
                     ledger.iter().flat_map(|part| &part.lines).any(|(entry, ..)| asked(*entry))
+                        || ledger.iter().any(|part| part.lines.is_empty() && names_files(&part.heading))
+                            && (0..*tail).any(&asked)
                 }
                 PlanItem::Entry(_) | PlanItem::Kept { .. } => false,
             }),
+            Decision::Cut { before, notice, .. } => {
+                notice.as_deref().is_some_and(names_files) && (0..*before).any(&asked)
+            }
+            Decision::SummaryFailed { range: (first, last), .. } => (*first..=*last).any(asked),
+            // It holds the whole message as the client sent it back.
+            Decision::Echo { position, .. } => asked(*position),
             _ => false,
         }
     }

@@ -249,6 +249,7 @@ async fn looped(place: &Place, store: Arc<dyn Store>, model: Model, loops: u32) 
         settings,
         warnings: Vec::new(),
         input: Some("go".into()),
+        recipient: None,
         id: None,
         created: None,
     };

@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use scrollback_core::Record;
 use scrollback_store::ConversationId;
+use scrollback_store::erasure::Certificate;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::conversation::Append;
@@ -57,6 +58,11 @@ impl Store {
     pub fn conversation(&self, with: &str) -> Result<Conversation> {
         let chat = self.runtime.wait(self.store.conversation(with))?;
         Ok(Conversation { runtime: Arc::clone(&self.runtime), chat })
+    }
+
+    /// Erases a person: [`crate::Store::erase`].
+    pub fn erase(&self, recipient: &str, reason: &str) -> Result<Certificate> {
+        self.runtime.wait(self.store.erase(recipient, reason))
     }
 }
 

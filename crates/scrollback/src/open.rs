@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use scrollback_core::Time;
+use scrollback_store::erasure::{Certificate, ErasureMode, erase_recipient};
 use scrollback_store::{Recipient, Tenant};
 
 use crate::conversation::Conversation;
@@ -35,6 +36,14 @@ impl Store {
     pub async fn conversation(&self, with: &str) -> Result<Conversation> {
         let recipient = Recipient::parse(with)?;
         Conversation::load(Arc::clone(&self.inner), self.tenant.clone(), recipient).await
+    }
+
+    /// Erases a person: everything that was said with them, in all conversations, forks and sub-agents, and their name. The
+    /// certificate says what is gone, and what is left where. Erase again to learn whether anything is still `pending`.
+    pub async fn erase(&self, recipient: &str, reason: &str) -> Result<Certificate> {
+        let recipient = Recipient::parse(recipient)?;
+        let mode = ErasureMode::Erase;
+        Ok(erase_recipient(self.inner.as_ref(), &self.tenant, &recipient, reason, mode, now()).await?)
     }
 
     /// The store with everything that `scrollback-store` can do: search, forks, erasing, verifying, runs.

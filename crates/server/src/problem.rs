@@ -89,6 +89,7 @@ impl From<StoreError> for HttpProblem {
     fn from(error: StoreError) -> Self {
         let status = match error.kind() {
             ErrorKind::NotFound => StatusCode::NOT_FOUND,
+            ErrorKind::Erased => StatusCode::GONE,
             ErrorKind::Conflict | ErrorKind::Exists | ErrorKind::Stale | ErrorKind::Busy => {
                 StatusCode::CONFLICT
             }
@@ -96,16 +97,8 @@ impl From<StoreError> for HttpProblem {
                 StatusCode::BAD_REQUEST
             }
             ErrorKind::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            ErrorKind::BadUrl
-            | ErrorKind::OpenFailed
-            | ErrorKind::ForeignFile
-            | ErrorKind::SchemaNewer
-            | ErrorKind::ReadOnly
-            | ErrorKind::Io
-            | ErrorKind::Full
-            | ErrorKind::Unknown
-            | ErrorKind::Overloaded
-            | ErrorKind::Damaged => StatusCode::SERVICE_UNAVAILABLE,
+            // The store cannot be opened, read or written.
+            _ => StatusCode::SERVICE_UNAVAILABLE,
         };
         let mut problem = HttpProblem::new(status, error.code(), error.to_string());
         if error.kind() == ErrorKind::Overloaded {

@@ -17,6 +17,7 @@ pub struct StoreError {
 
 /// The kinds of [`StoreError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ErrorKind {
     /// The URL names no store: unknown scheme, unknown option, nothing behind the colon.
     BadUrl,
@@ -38,6 +39,8 @@ pub enum ErrorKind {
     Conflict,
     /// There is no such thing in this tenant.
     NotFound,
+    /// What this was about was erased while it was under way. Nothing of it was written.
+    Erased,
     /// There is such a thing already.
     Exists,
     /// An entry is not the next of its evaluation.
@@ -74,6 +77,7 @@ impl ErrorKind {
             ErrorKind::Unknown => "unknown_outcome",
             ErrorKind::Conflict => "conflict",
             ErrorKind::NotFound => "not_found",
+            ErrorKind::Erased => "erased",
             ErrorKind::Exists => "exists",
             ErrorKind::SequenceGap => "sequence_gap",
             ErrorKind::BadDecision => "bad_decision",

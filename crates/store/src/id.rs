@@ -150,7 +150,7 @@ pub fn new_call(at: Time) -> Uuid {
     uuid::Builder::from_unix_timestamp_millis(at.0.max(0) as u64, &rest).into_uuid()
 }
 
-fn random() -> [u8; 16] {
+pub(crate) fn random() -> [u8; 16] {
     let mut bytes = [0; 16];
     // A system without randomness would give equal ids, and those are refused where they are used.
     let _ = getrandom::fill(&mut bytes);

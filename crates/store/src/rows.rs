@@ -65,12 +65,12 @@ pub(crate) trait Rows: Send {
     /// Counts one more reference to a blob, which is kept if it is new.
     fn refer(&mut self, blob: &Blob) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Counts one reference less; a blob that nothing refers to goes.
+    /// Counts one reference less; a blob that nothing refers to goes. How many bytes went with it, if it did.
     fn release(
         &mut self,
         tenant: &Tenant,
         hash: &Link,
-    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+    ) -> impl Future<Output = Result<Option<u64>, StoreError>> + Send;
 
     /// Makes an entry findable by its words.
     fn index(

@@ -17,6 +17,15 @@ pub struct Sizes {
     pub free: u64,
 }
 
+/// What was given back to the file system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shrunk {
+    /// Pages that were given back.
+    pub given: u64,
+    /// Pages that could still be given back.
+    pub left: u64,
+}
+
 impl Sizes {
     /// What is in use.
     pub fn used(&self) -> u64 {

@@ -89,6 +89,24 @@ words! {
 }
 
 words! {
+    /// What a step of a run does.
+    StepType, "type of step" {
+        /// Asks an agent, or renders a text.
+        Step = "step",
+        /// Repeats a body.
+        Loop = "loop",
+        /// Waits for a person.
+        Hitl = "hitl",
+        /// Runs branches side by side.
+        Parallel = "parallel",
+        /// Runs the branch that a value selects.
+        Conditional = "conditional",
+        /// Runs a body once per item of a list.
+        Map = "map",
+    }
+}
+
+words! {
     /// How a step of a run stands, or a span of its trace.
     StepStatus, "status of a step" {
         /// It is being done.
@@ -130,6 +148,8 @@ pub enum CallStatus {
     Interrupted,
     /// The process that made the call died, so its end is unknown.
     Lost,
+    /// Its conversation was erased while it was under way; its reply is not kept.
+    Erased,
     /// The client left before the reply was whole.
     TruncatedClient,
     /// The provider's reply broke off.
@@ -151,6 +171,7 @@ impl CallStatus {
             CallStatus::Done => "ok",
             CallStatus::Interrupted => "interrupted",
             CallStatus::Lost => "lost",
+            CallStatus::Erased => "erased",
             CallStatus::TruncatedClient => "truncated_client",
             CallStatus::TruncatedUpstream => "truncated_upstream",
             CallStatus::Failed(code) => code,
@@ -170,6 +191,7 @@ impl From<String> for CallStatus {
             CallStatus::Done,
             CallStatus::Interrupted,
             CallStatus::Lost,
+            CallStatus::Erased,
             CallStatus::TruncatedClient,
             CallStatus::TruncatedUpstream,
         ];
@@ -219,9 +241,16 @@ mod tests {
         for status in EvaluationStatus::ALL {
             assert_eq!(status.as_str().parse(), Ok(*status));
         }
-        for word in
-            ["sent", "ok", "interrupted", "lost", "truncated_client", "truncated_upstream", "overloaded"]
-        {
+        for word in [
+            "sent",
+            "ok",
+            "interrupted",
+            "lost",
+            "erased",
+            "truncated_client",
+            "truncated_upstream",
+            "overloaded",
+        ] {
             assert_eq!(CallStatus::from(word.to_string()).as_str(), word);
         }
         assert_eq!(CallStatus::from("overloaded".to_string()), CallStatus::failed("overloaded"));

@@ -27,6 +27,7 @@ pub struct Tx {
 #[derive(Clone, Debug)]
 pub(crate) enum TxOp {
     Unless(MatchScope, Vec<Link>),
+    Unwritten(ConversationId, Time),
     Session(Session),
     Title(SessionId, String),
     Create(NewConversation),
@@ -80,7 +81,7 @@ impl AppendTarget {
     }
 }
 
-/// What came of a commit.
+/// The result of a commit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Committed {
     /// Where each append went, in order.
@@ -115,6 +116,12 @@ impl Tx {
     /// both find nothing, where the database lets two write at once.
     pub fn unless_known(&mut self, scope: &MatchScope, prefixes: Vec<Link>) -> &mut Self {
         self.with(TxOp::Unless(scope.clone(), prefixes))
+    }
+
+    /// Writes nothing, and fails with a conflict, if the conversation was written or erased after this moment: for a caller that
+    /// goes on from a copy of it. What was erased meanwhile would otherwise be used once more.
+    pub fn unless_written_since(&mut self, conversation: &ConversationId, at: Time) -> &mut Self {
+        self.with(TxOp::Unwritten(conversation.clone(), at))
     }
 
     /// Begins a session. One that the same caller has begun already is an error of kind `exists`.

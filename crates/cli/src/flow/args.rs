@@ -136,6 +136,10 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) input: Option<String>,
 
+    /// The person it is run for: what is said in it is found and erased with their name
+    #[arg(long, value_name = "RECIPIENT")]
+    pub(crate) recipient: Option<String>,
+
     /// The run's id: a run that exists with the same flow and input is not begun again
     #[arg(long, value_name = "ID")]
     pub(crate) id: Option<String>,
@@ -150,8 +154,8 @@ pub(crate) struct RunArgs {
 
 #[derive(clap::Args)]
 #[command(
-    after_help = "RUN is an id or the beginning of one, at least 4 characters. What is finished is not done again; \
-                        what was under way is. The flow is the one the run began with, whatever became of its file.
+    after_help = "RUN is an id or the beginning of one, at least 4 characters. Finished steps are not repeated; interrupted ones \
+                        are. The flow is the one the run began with, even if its file has changed.
 
 Examples:
   scrollback resume 4f9k --input 'the 4th of May'

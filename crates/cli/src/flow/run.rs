@@ -19,7 +19,7 @@ use super::load::{LoadedFlow, load};
 use super::problem_text;
 use super::progress::Progress;
 use crate::failure::{FAILED, Failure, INVALID, USAGE, complain};
-use crate::store::{Intent, Setup, block_on};
+use crate::store::{Intent, Setup, block_on, recipient_named};
 use crate::{input, telemetry};
 
 /// Exit code of a run that waits for people.
@@ -67,6 +67,7 @@ pub(crate) fn run(args: &RunArgs, json: bool) -> Result<ExitCode, Failure> {
         settings: loaded.settings.clone(),
         warnings,
         input: given,
+        recipient: args.recipient.as_deref().map(recipient_named).transpose()?,
         id: args.id.clone(),
         created: Some(progress.created()),
     };
@@ -152,7 +153,7 @@ fn asked_input() -> Result<String, Failure> {
         return Err(missing());
     }
     let mut err = anstream::stderr();
-    let _ = write!(err, "What shall the run work on?\n> ").and_then(|()| err.flush());
+    let _ = write!(err, "What should the run work on?\n> ").and_then(|()| err.flush());
     let mut line = String::new();
     let read = std::io::stdin().lock().read_line(&mut line);
     read.map_err(|error| Failure::io("standard input", &error))?;
@@ -168,7 +169,7 @@ fn can_be_asked(flow: &Flow, catalog: &Catalog) -> Result<(), Failure> {
             let exit = match error.kind() {
                 NoProviderKind::BadModel | NoProviderKind::BadScript => INVALID,
                 NoProviderKind::BadConfig => USAGE,
-                NoProviderKind::MissingKey => FAILED,
+                _ => FAILED,
             };
             Failure::new(exit, error.code(), format!("step {}: {error}", step.name))
         })?;
@@ -235,7 +236,7 @@ async fn ask(pause: &PauseReport, stop: &StopSignal) -> Result<Option<String>, F
     Ok(line.map(|line| line.trim_end_matches(['\n', '\r']).to_string()))
 }
 
-/// Prints what came of a run, and says it with the exit code.
+/// Prints the result of a run, and says it with the exit code.
 fn finish(outcome: Result<RunReport, RunRefused>, json: bool) -> Result<ExitCode, Failure> {
     let report = outcome?;
     if json {
@@ -250,7 +251,7 @@ fn finish(outcome: Result<RunReport, RunRefused>, json: bool) -> Result<ExitCode
     })
 }
 
-/// What came of a run, for people.
+/// The result of a run, for people.
 fn tell(report: &RunReport) -> Result<(), Failure> {
     let run = &report.run;
     match report.status {

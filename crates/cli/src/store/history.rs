@@ -8,6 +8,7 @@ use anstyle::{AnsiColor, Reset, Style};
 use scrollback_agent::ModelSummarizer;
 use scrollback_core::wire::{RenderOptions, Wire};
 use scrollback_core::{Entry, Fidelity, ItemSource, Role, Slot, Time, ViewItem};
+use scrollback_store::erasure::ErasureMode;
 use scrollback_store::{
     Compaction, Conversation, ConversationId, Erase, Expected, Listing, NewEntry, Offline, Recipient,
     RecordsExt, Status, Store, StoredEntry, Summarizer, Tenant, Which, compact, hex, history,
@@ -20,6 +21,7 @@ use super::{
     Intent, Setup, block_on, conversation_named, now, one_line, recipient_named, short, time_named, width,
 };
 use crate::agent::provider_named;
+use crate::amounts::counted;
 use crate::failure::{FAILED, Failure, USAGE};
 use crate::{answer, input, load};
 
@@ -251,11 +253,11 @@ impl Cx {
             match done {
                 Compaction::Done { covers: (first, last), text, .. } => self.print(
                     &json!({ "compacted": true, "covers": [first, last], "summary": text }),
-                    &format!("positions {first} to {last} are now told as:\n{text}\n"),
+                    &format!("positions {first} to {last} are now summarised as:\n{text}\n"),
                 ),
                 Compaction::UnderBound => {
                     let max = settings.max_turns_before_compaction;
-                    let told = format!("nothing to do: not more than {max} turns since the last summary\n");
+                    let told = format!("nothing to do: at most {max} turns since the last summary\n");
                     self.print(&not("under_bound"), &told)
                 }
                 Compaction::Stale => {
@@ -307,38 +309,31 @@ impl Cx {
         }
         block_on(async {
             let store = self.setup.open(Intent::Look).await?;
+            if what.is_none() && self.conversation.is_none() {
+                // A person's data are in all conversations with them, those that were rewound included.
+                let mode = ErasureMode::Erase;
+                let done =
+                    super::erase::certify(store.as_ref(), &self.tenant, &self.recipient, &args.reason, mode);
+                return super::erase::tell(&done.await?, self.json);
+            }
             let current = self.current(store.as_ref()).await?;
-            // A person's data are in all conversations with them, those that were rewound included.
-            let conversations = if what.is_some() || self.conversation.is_some() {
-                vec![current.id]
-            } else {
-                let which = Which::With(self.recipient.clone());
-                let listing = Listing { which, limit: 100_000, ..Listing::default() };
-                let page = store.list(Some(&self.tenant), listing).await?;
-                page.conversations.into_iter().map(|(conversation, _)| conversation.id).collect()
-            };
-            let (mut erased, mut sent, mut forks, mut runs, mut pending) = (0, 0, 0, 0, false);
-            for id in &conversations {
-                let what = what.clone().unwrap_or(Erase::All);
-                let count = store.erase(&self.tenant, id, what, &args.reason, now()).await?;
-                erased += count.erased;
-                sent += count.sent;
-                forks += count.forks;
-                runs += count.runs;
-                pending |= count.pending;
+            let count = store
+                .erase(&self.tenant, &current.id, what.unwrap_or(Erase::All), &args.reason, now())
+                .await?;
+            if count.pending {
+                input::note("copies stay in the log until current readers finish; they go by themselves");
             }
-            if store.describe().starts_with("postgres") && erased > 0 {
-                input::note("the bytes are gone once PostgreSQL has vacuumed (vacuum full)");
+            for left in store.leftovers() {
+                input::note(&format!("left: {} ({}), until {}", left.what, left.place, left.until));
             }
-            if runs > 0 {
-                input::note(&format!("{runs} runs emptied"));
-            }
-            if pending {
-                input::note("copies are left in the log while others read; they go with the next checkpoint");
-            }
-            let text =
-                format!("{erased} messages erased, {sent} model calls emptied, {forks} forks touched\n");
-            self.print(&json!({ "erased": erased, "sent": sent, "forks": forks }), &text)
+            let text = format!(
+                "{} erased, {} and {} emptied, {} touched\n",
+                counted(count.erased, "message"),
+                counted(count.sent, "model call"),
+                counted(count.runs, "run"),
+                counted(count.forks, "fork")
+            );
+            self.print(&serde_json::to_value(count).unwrap_or_default(), &text)
         })
     }
 }

@@ -10,7 +10,7 @@ use crate::client::chat;
 use crate::process::{Server, Setup};
 
 #[path = "../../../store/tests/support/mod.rs"]
-mod postgres;
+pub(crate) mod postgres;
 
 /// Asks until it is told to stop; the conversations whose reply came whole, with the word that was said in them.
 fn ask_until(servers: &[&Server], stop: &AtomicBool, lane: usize, answered: &Mutex<Vec<(String, String)>>) {

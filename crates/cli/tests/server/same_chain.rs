@@ -548,6 +548,7 @@ fn flow(window: u64) -> Flowed {
         settings: settings.clone(),
         warnings: Vec::new(),
         input: Some("What is time?".into()),
+        recipient: None,
         id: None,
         created: None,
     };

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use scrollback_agent::lease::{Held, holder, lease};
 use scrollback_store::{
-    ConversationId, Leased, NewConversation, Run, RunKind, RunStatus, Step, StepStatus, StoreError,
+    ConversationId, Leased, NewConversation, Recipient, Run, RunKind, RunStatus, Step, StepStatus, StepType,
+    StoreError,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -48,6 +49,8 @@ pub struct RunStart {
     pub warnings: Vec<Value>,
     /// What the run is given.
     pub input: Option<String>,
+    /// The person it is run for: its conversation is one of theirs, found and erased by their name.
+    pub recipient: Option<Recipient>,
     /// The id it shall have: beginning it twice is beginning it once.
     pub id: Option<String>,
     /// Told the id once the run is durable.
@@ -157,7 +160,7 @@ impl Engine {
             }
         }
         let told = batch.events.clone();
-        let create = NewConversation::new(conversation);
+        let create = NewConversation { recipient: start.recipient, ..NewConversation::new(conversation) };
         shared.ledger.lock().await.commit(batch, now, Some(create)).await?;
         let held = Held::keep(&self.store, &self.tenant, Leased::Run(id.clone()), me, &self.clock);
         if let Some(created) = &start.created {
@@ -360,9 +363,9 @@ impl Engine {
     async fn is_answered(&self, run: &Run, answer: &StepAnswer) -> Result<bool, RunRefused> {
         let (Some(wanted), Some(conversation)) = (&answer.step, &run.conversation) else { return Ok(false) };
         let steps = self.store.steps(&self.tenant, &run.id).await?;
-        let done = steps
-            .iter()
-            .find(|step| step.key == *wanted && step.kind == "hitl" && step.status == StepStatus::Done);
+        let done = steps.iter().find(|step| {
+            step.key == *wanted && step.kind == StepType::Hitl && step.status == StepStatus::Done
+        });
         let Some(evaluation) = done.and_then(|step| step.evaluation) else { return Ok(false) };
         let record = self.store.record(&self.tenant, conversation, None).await?;
         let said = record.slots().iter().any(|slot| match slot {

@@ -165,6 +165,7 @@ impl Bench {
             settings: self.settings.clone(),
             warnings: Vec::new(),
             input: input.map(String::from),
+            recipient: None,
             id: None,
             created: None,
         }

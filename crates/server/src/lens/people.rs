@@ -75,7 +75,7 @@ async fn listed(viewer: &Viewer) -> Result<PageContent, HttpProblem> {
         div.card.scroll data-fresh="people" {
             @if people.is_empty() { p.in { "No conversation has a recipient. A client names one with the header " code { "x-scrollback-recipient" } ", a program with " code { "Store::append" } "." } } @else {
                 table.rows.cards {
-                    caption.out { "Recipients: who waits longest comes first" }
+                    caption.out { "Recipients, longest waiting first" }
                     thead { tr { th scope="col" { "Recipient" } th scope="col" { "Status" } th scope="col" { "Follow-up" } th.n scope="col" { "Turns" } th.n scope="col" { "Entries" } th.n scope="col" { "Conversations" } th scope="col" { "Last said" } } }
                     tbody { @for line in &lines { (line) } }
                 }
@@ -188,7 +188,7 @@ fn told(report: &EraseRecipientAnswer) -> Markup {
         div.note.good role="status" {
             p { (plural(report.erased, "entry", "entries")) " in " (plural(report.conversations, "conversation", "conversations")) "; "
                 (plural(report.sent, "call was", "calls were")) " emptied, " (plural(report.runs, "run", "runs")) ", " (plural(report.forks, "fork shows", "forks show")) " it too." }
-            @if report.pending { p { "Copies that others still read go when those are done." } }
+            @if report.pending { p { "Copies that others still read are removed when those readers finish." } }
         }
     }
 }
@@ -212,7 +212,9 @@ pub(crate) async fn erase(
         let reason = fields.text("reason");
         let reason = if reason.trim().is_empty() { "asked for in the lens" } else { reason.trim() };
         let report = erase_recipient(&viewer.app, viewer.tenant(), &who, (!dry).then_some(reason)).await?;
-        one(&viewer, &recipient, Some(&report)).await
+        // What was erased is shown under the name that it has from now on.
+        let shown = report.pseudonym.clone().filter(|_| !dry).unwrap_or(recipient);
+        one(&viewer, &shown, Some(&report)).await
     };
     let made = made.await;
     viewer.answer(made)

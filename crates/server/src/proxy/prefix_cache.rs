@@ -4,7 +4,7 @@
 //! the link of the last entry, and when something was written or erased last. Other servers may do so whenever they like.
 //!
 //! A record that is found by what was said in it is not compared with anything: a caller that continues it is told by a conflict
-//! if the store has more by now.
+//! if the store has more by now, or something of it was erased.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -53,6 +53,11 @@ impl CachedRecord {
     /// What it is found by: all that was said, and whose lists may continue it.
     fn said(&self, tenant: &Tenant) -> Option<(Tenant, MatchScope, Link)> {
         Some((tenant.clone(), self.belongs.scope.clone()?, self.prefix?))
+    }
+
+    /// When the conversation was last as it is here.
+    pub(crate) fn as_of(&self) -> Time {
+        self.at
     }
 
     /// About how many bytes of messages it has.

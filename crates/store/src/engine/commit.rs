@@ -24,6 +24,14 @@ pub(crate) async fn commit<R: Rows>(rows: &mut R, tx: Tx) -> Result<Committed, S
                     return Err(StoreError::new(ErrorKind::Conflict, "these messages are known already"));
                 }
             }
+            TxOp::Unwritten(id, since) => {
+                if ours.conversation(rows, &tenant, &id).await?.updated_at != since {
+                    return Err(StoreError::new(
+                        ErrorKind::Conflict,
+                        "the conversation was written meanwhile",
+                    ));
+                }
+            }
             TxOp::Create(new) => ours.conversation = Some(append::create(rows, &tenant, at, new).await?),
             TxOp::Session(new) => {
                 own(&tenant, &new.tenant)?;
@@ -258,7 +266,7 @@ pub(crate) async fn lease<R: Rows>(
 ) -> Result<(), StoreError> {
     let may = |held: Option<&Lease>| match held {
         Some(held) if held.holder != me && held.until > now && !dead.contains(&held.holder) => Err(
-            StoreError::new(ErrorKind::Busy, format!("{} works on this until {}", held.holder, held.until)),
+            StoreError::new(ErrorKind::Busy, format!("{} is working on this until {}", held.holder, held.until)),
         ),
         _ => Ok(()),
     };

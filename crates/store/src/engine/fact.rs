@@ -1,13 +1,18 @@
-//! What is known about the store itself: its secret, and when it last took a write.
+//! What is known about the store itself: its secrets, and when it last took a write.
 
 use scrollback_core::Time;
 
+use crate::body::hex;
+use crate::erasure::Pseudonyms;
 use crate::error::StoreError;
+use crate::id::random;
 use crate::rows::Rows;
 use crate::table::{Cells, ColumnValue, Table};
 
 /// The key of the secret that signs and seals the sessions of the lens.
 const SECRET: &str = "session_secret";
+/// The key of the secret that names of erased people are made from.
+const ERASURE: &str = "erasure_secret";
 /// The key of the time of the last heartbeat.
 const HEARTBEAT: &str = "heartbeat";
 
@@ -41,6 +46,24 @@ pub(crate) async fn secret<R: Rows>(rows: &mut R, proposed: String) -> Result<St
     }
     rows.put(&Fact { key: SECRET.into(), value: proposed.clone() }).await?;
     Ok(proposed)
+}
+
+/// What makes pseudonyms, if anything was erased by name yet.
+pub(crate) async fn pseudonyms<R: Rows>(rows: &mut R) -> Result<Option<Pseudonyms>, StoreError> {
+    let known = rows.get::<Fact>(vec![ERASURE.into()]).await?;
+    Ok(known.map(|known| Pseudonyms::new(&known.value)))
+}
+
+/// The same; its secret is made if there is none.
+pub(crate) async fn pseudonyms_made<R: Rows>(rows: &mut R) -> Result<Pseudonyms, StoreError> {
+    rows.lock_name(ERASURE).await?;
+    if let Some(known) = pseudonyms(rows).await? {
+        return Ok(known);
+    }
+    let value = hex(&[random(), random()].concat());
+    let made = Pseudonyms::new(&value);
+    rows.put(&Fact { key: ERASURE.into(), value }).await?;
+    Ok(made)
 }
 
 /// Writes down that the store takes writes.

@@ -1,5 +1,6 @@
 //! Values of runs, steps, spans and events that are too large for their rows: kept as blobs, and put back when they are read.
 
+use super::sent::Freed;
 use crate::body::{self, LARGE, hex, unhex};
 use crate::error::StoreError;
 use crate::id::Tenant;
@@ -42,13 +43,13 @@ impl Values for Event {
     }
 }
 
-/// Puts large values away, and lets go of those of the row that was there before.
+/// Puts large values away, and lets go of those of the row that was there before. What went because of that.
 pub(crate) async fn put_away<R: Rows, V: Values>(
     rows: &mut R,
     tenant: &Tenant,
     row: &mut V,
     before: Option<V>,
-) -> Result<(), StoreError> {
+) -> Result<Freed, StoreError> {
     for value in row.values() {
         if value.len() > LARGE || value.starts_with(MARK) {
             let hash = *blake3::hash(value.as_bytes()).as_bytes();
@@ -56,13 +57,14 @@ pub(crate) async fn put_away<R: Rows, V: Values>(
             *value = format!("{MARK}{}", hex(&hash));
         }
     }
-    let Some(mut before) = before else { return Ok(()) };
+    let mut freed = Freed::default();
+    let Some(mut before) = before else { return Ok(freed) };
     for value in before.values() {
         if let Some(hash) = value.strip_prefix(MARK).and_then(unhex) {
-            rows.release(tenant, &hash).await?;
+            freed.blob(rows.release(tenant, &hash).await?);
         }
     }
-    Ok(())
+    Ok(freed)
 }
 
 /// Puts large values back.

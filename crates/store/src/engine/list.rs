@@ -32,6 +32,9 @@ pub(crate) async fn list<R: Rows>(
     if let Which::With(recipient) = &what.which {
         scan = scan.equal("recipient", recipient.as_str());
     }
+    if let Which::InSession(session) = &what.which {
+        scan = scan.equal("session_id", session.as_str());
+    }
     match what.status {
         // Unset reads idle, so both are looked for; the rest is sorted out below.
         Some(status) if status != crate::Status::Idle => scan = scan.equal("status", status.name()),

@@ -8,6 +8,7 @@ use scrollback_core::{Link, Slot};
 
 use super::lineage::{self, Lineage};
 use super::read;
+use super::sent::Freed;
 use super::verify::ProblemKind;
 use crate::body::{self, unhex};
 use crate::error::StoreError;
@@ -56,19 +57,20 @@ pub(crate) async fn refer<R: Rows>(
     Ok(())
 }
 
-/// Counts one reference less to everything a list names. What nothing refers to any more goes.
+/// Counts one reference less to everything a list names. What nothing refers to any more goes, and is what is answered.
 pub(crate) async fn release<R: Rows>(
     rows: &mut R,
     tenant: &Tenant,
     conversation: &ConversationId,
     list: &str,
-) -> Result<(), StoreError> {
+) -> Result<Freed, StoreError> {
+    let mut freed = Freed::default();
     let mut open = items(list).unwrap_or_default();
     while let Some(item) = open.pop() {
         match item {
             ListItem::Blob { blob } => {
                 if let Some(hash) = unhex(&blob) {
-                    rows.release(tenant, &hash).await?;
+                    freed.blob(rows.release(tenant, &hash).await?);
                 }
             }
             ListItem::Part { part } => {
@@ -79,6 +81,7 @@ pub(crate) async fn release<R: Rows>(
                         rows.change(&known, &PartRow { refs: known.refs - 1, ..known.clone() }).await?;
                     }
                     Some(known) => {
+                        freed.bytes += known.items.len() as u64;
                         open.extend(items(&known.items).unwrap_or_default());
                         rows.remove::<PartRow>(key).await?;
                     }
@@ -88,7 +91,7 @@ pub(crate) async fn release<R: Rows>(
             ListItem::Text(_) | ListItem::Run(..) | ListItem::Copy(..) => {}
         }
     }
-    Ok(())
+    Ok(freed)
 }
 
 fn key(conversation: &ConversationId, hash: &Link) -> Vec<crate::table::ColumnValue> {
@@ -221,7 +224,7 @@ impl<'t> Requests<'t> {
         }
         let body =
             BodyTemplate::from_pieces(hash, pieces).body(|position| self.messages.get(&position).cloned());
-        body.ok_or_else(|| changed("its request is not what its hash was made of"))
+        body.ok_or_else(|| changed("its request does not match its hash"))
     }
 
     /// The items of a list, with those of its parts in their places.
@@ -242,13 +245,13 @@ impl<'t> Requests<'t> {
                 let missing = || {
                     UnreadableRequest::Damaged(
                         ProblemKind::BlobMissing,
-                        format!("the part {part} is not there"),
+                        format!("the part {part} is missing"),
                     )
                 };
                 let row = row.ok_or_else(missing)?;
                 // A part that is what it is named after cannot name itself, however indirectly.
                 if *blake3::hash(row.items.as_bytes()).as_bytes() != hash {
-                    let why = format!("the part {part} is not what was written");
+                    let why = format!("the part {part} does not match its hash");
                     return Err(UnreadableRequest::Damaged(ProblemKind::BlobChanged, why));
                 }
                 self.parts.insert(hash, items(&row.items).ok_or_else(unread)?);
@@ -317,7 +320,7 @@ impl<'t> Requests<'t> {
     async fn fetch<R: Rows>(&self, rows: &mut R, hash: &Link) -> Result<Vec<u8>, UnreadableRequest> {
         let blob: Option<Blob> = rows.get(vec![self.tenant.as_str().into(), hash.into()]).await?;
         let missing = || {
-            let why = format!("the blob {} is not there", body::hex(hash));
+            let why = format!("the blob {} is missing", body::hex(hash));
             UnreadableRequest::Damaged(ProblemKind::BlobMissing, why)
         };
         let changed =
@@ -327,6 +330,6 @@ impl<'t> Requests<'t> {
 }
 
 fn missing(position: u64) -> UnreadableRequest {
-    let why = format!("position {position}, which its request copies, is not there");
+    let why = format!("position {position}, which its request copies, is missing");
     UnreadableRequest::Damaged(ProblemKind::MissingPosition, why)
 }

@@ -41,6 +41,11 @@ pub(crate) async fn put<R: Rows>(
         request_hash: None,
     };
     let before: Option<SentRow> = rows.get(row.key()).await?;
+    if before.as_ref().is_some_and(|before| before.sent.status == CallStatus::Erased) {
+        let message =
+            "the conversation of this call was erased while it was under way; the reply is not kept";
+        return Err(StoreError::new(ErrorKind::Erased, message));
+    }
     if let Some(layout) = layout {
         if let Some(last) = layout.highest.filter(|highest| *highest >= conversation.head) {
             let head = conversation.head;
@@ -82,27 +87,52 @@ async fn put_blob<R: Rows>(
     Ok(hash.to_vec())
 }
 
-/// Lets go of what a call was sent and answered.
-async fn release<R: Rows>(rows: &mut R, row: &SentRow) -> Result<(), StoreError> {
-    for hash in [&row.request, &row.response].into_iter().flatten() {
-        if let Ok(hash) = hash.as_slice().try_into() {
-            rows.release(&row.tenant, &hash).await?;
-        }
+/// What went because nothing refers to it any more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Freed {
+    /// Blobs.
+    pub(crate) blobs: u64,
+    /// Bytes of blobs, parts and lists, as they were kept.
+    pub(crate) bytes: u64,
+}
+
+impl Freed {
+    /// Adds a blob that went, if one did.
+    pub(crate) fn blob(&mut self, gone: Option<u64>) {
+        self.blobs += u64::from(gone.is_some());
+        self.bytes += gone.unwrap_or_default();
     }
-    match &row.template {
-        Some(list) => request::release(rows, &row.tenant, &row.sent.conversation, list).await,
-        None => Ok(()),
+
+    /// Adds what else went.
+    pub(crate) fn and(&mut self, other: Freed) {
+        self.blobs += other.blobs;
+        self.bytes += other.bytes;
     }
 }
 
-/// Empties a call: that it was made stays, what it was sent and answered goes. Whether there was something.
-pub(crate) async fn empty<R: Rows>(rows: &mut R, row: SentRow) -> Result<bool, StoreError> {
-    if row.request.is_none() && row.response.is_none() && row.template.is_none() {
-        return Ok(false);
+/// Lets go of what a call was sent and answered.
+async fn release<R: Rows>(rows: &mut R, row: &SentRow) -> Result<Freed, StoreError> {
+    let mut freed = Freed::default();
+    for hash in [&row.request, &row.response].into_iter().flatten() {
+        if let Ok(hash) = hash.as_slice().try_into() {
+            freed.blob(rows.release(&row.tenant, &hash).await?);
+        }
     }
-    release(rows, &row).await?;
+    if let Some(list) = &row.template {
+        freed.bytes += list.len() as u64;
+        freed.and(request::release(rows, &row.tenant, &row.sent.conversation, list).await?);
+    }
+    Ok(freed)
+}
+
+/// Empties a call: that it was made stays, what it was sent and answered goes. What was freed; none if it was empty.
+pub(crate) async fn empty<R: Rows>(rows: &mut R, row: SentRow) -> Result<Option<Freed>, StoreError> {
+    if row.request.is_none() && row.response.is_none() && row.template.is_none() {
+        return Ok(None);
+    }
+    let freed = release(rows, &row).await?;
     rows.put(&SentRow { request: None, response: None, template: None, request_hash: None, ..row }).await?;
-    Ok(true)
+    Ok(Some(freed))
 }
 
 /// The calls of a conversation, as they were made.

@@ -397,10 +397,12 @@ impl<S: Sql + 'static> Rows for S {
         self.run(refer, Blob { refs: 1, ..blob.clone() }.cells()).await.map(|_| ())
     }
 
-    async fn release(&mut self, tenant: &Tenant, hash: &Link) -> Result<(), StoreError> {
+    async fn release(&mut self, tenant: &Tenant, hash: &Link) -> Result<Option<u64>, StoreError> {
         let key = || vec![ColumnValue::from(tenant.as_str()), ColumnValue::from(hash)];
         self.run("update blobs set refs = refs - 1 where tenant = $1 and hash = $2", key()).await?;
-        self.run("delete from blobs where tenant = $1 and hash = $2 and refs <= 0", key()).await.map(|_| ())
+        let sql = "delete from blobs where tenant = $1 and hash = $2 and refs <= 0 returning cast(length(bytes) as bigint)";
+        let gone = self.ask(sql, key()).await?.pop();
+        gone.map(|cells| Cells::new(Blob::NAME, cells).number()).transpose()
     }
 
     async fn index(

@@ -26,8 +26,9 @@ use scrollback_core::Time;
 
 use crate::backend::{Again, Backend, TxJob, Whose, once};
 use crate::engine::examine::Examined;
+use crate::erasure::Leftover;
 use crate::error::{ErrorKind, StoreError, StoreResult};
-use crate::size::Sizes;
+use crate::size::{Shrunk, Sizes};
 use crate::sql::Sql;
 use crate::store::BoxFuture;
 use crate::table::Cells;
@@ -116,7 +117,7 @@ impl Sqlite {
         let sent = queue.ok_or_else(gone).and_then(|queue| {
             queue.try_send(Box::new(asked)).map_err(|error| match error {
                 TrySendError::Full(_) => {
-                    let message = "too much waits for the store already; try again in a moment";
+                    let message = "too many operations wait for the store; try again in a moment";
                     StoreError::new(ErrorKind::Overloaded, message)
                 }
                 TrySendError::Disconnected(_) => gone(),
@@ -243,21 +244,24 @@ impl Backend for Sqlite {
         self.read(Whose::All, asking)
     }
 
-    fn give_back(&self, most: u64) -> BoxFuture<'_, StoreResult<u64>> {
-        let work: Again<SqliteSession, u64> = Box::new(move |session| {
+    fn give_back(&self, most: u64) -> BoxFuture<'_, StoreResult<Shrunk>> {
+        let work: Again<SqliteSession, Shrunk> = Box::new(move |session| {
             let connection = &session.connection;
             let asked =
                 |name: &str| connection.query_row(&format!("pragma {name}"), [], |row| row.get::<_, i64>(0));
-            let given = || -> rusqlite::Result<u64> {
+            let given = || -> rusqlite::Result<Shrunk> {
                 // A file of before this was possible keeps its free pages, and fills them again.
                 if asked("auto_vacuum")? != INCREMENTAL {
-                    return Ok(0);
+                    return Ok(Shrunk::default());
                 }
+                let before = asked("freelist_count")?;
                 // Each step of the statement gives back one page.
                 let mut vacuum = connection.prepare(&format!("pragma incremental_vacuum({most})"))?;
                 let mut rows = vacuum.query([])?;
                 while rows.next()?.is_some() {}
-                asked("freelist_count").map(|left| left.try_into().unwrap_or_default())
+                let left = asked("freelist_count")?;
+                let pages = |count: i64| u64::try_from(count).unwrap_or_default();
+                Ok(Shrunk { given: pages(before - left), left: pages(left) })
             };
             let given = given().map_err(|error| connection::failed(&error));
             Box::pin(async move { given })
@@ -287,6 +291,18 @@ impl Backend for Sqlite {
             started.map_err(|_| gone())?;
             answer.await.map_err(|_| gone())?
         })
+    }
+
+    /// Copies that migrations made.
+    fn left_elsewhere(&self) -> Vec<Leftover> {
+        let Location::File(path) = &self.location else { return Vec::new() };
+        let copies = open::copies_of_migrations(path);
+        let told = |copy: String| Leftover {
+            what: "a copy of the store from before an upgrade".into(),
+            place: copy,
+            until: "it is deleted; it is of use only to go back to the version before".into(),
+        };
+        copies.into_iter().map(told).collect()
     }
 
     /// What was erased stays in the log until a checkpoint overwrites it, and that waits for those who read. They are waited for on

@@ -90,8 +90,9 @@ pub(super) fn writer(location: &Location, options: &Options, now: Time) -> Resul
     // One process makes the file or changes its schema, all others wait for it.
     let _making = match location {
         Location::File(path) if options.access == Access::Write && !ready(path, options) => {
-            let busy =
-                |()| at(path, &StoreError::new(ErrorKind::Busy, "another program makes or migrates it"));
+            let busy = |()| {
+                at(path, &StoreError::new(ErrorKind::Busy, "another program is creating or migrating it"))
+            };
             Some(making(path, BUSY).map_err(busy)?)
         }
         _ => None,
@@ -152,7 +153,7 @@ pub(super) fn again(path: &Path, options: &Options) -> Result<Connection, StoreE
 fn unreadable(location: &Location, error: StoreError) -> StoreError {
     match location {
         Location::File(path) if error.kind() == ErrorKind::OpenFailed => {
-            let why = "its folder cannot be written, and the log of a store lies beside it; copy the file to read it";
+            let why = "its folder is not writable, and the log of a store lies beside its file; copy the file to read it";
             at(path, &StoreError::new(ErrorKind::OpenFailed, why))
         }
         _ => error,
@@ -271,7 +272,7 @@ fn ours(path: &Path) -> Result<(), StoreError> {
     if id == APPLICATION_ID || id == 0 && empty {
         Ok(())
     } else {
-        foreign("this is a database of something else")
+        foreign("this database was not created by scrollback")
     }
 }
 
@@ -383,6 +384,24 @@ fn migrate(
         })?;
     }
     Ok(())
+}
+
+/// The names of the copies that migrations of a file left beside it.
+pub(super) fn copies_of_migrations(path: &Path) -> Vec<String> {
+    let Some((folder, file)) = path.parent().zip(path.file_name().and_then(|name| name.to_str())) else {
+        return Vec::new();
+    };
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let Ok(beside) = std::fs::read_dir(folder) else { return Vec::new() };
+    let names = beside.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let is_copy = |name: &String| {
+        let version = name.strip_prefix(file).and_then(|rest| rest.strip_prefix(".v")?.strip_suffix(".bak"));
+        version
+            .is_some_and(|version| !version.is_empty() && version.bytes().all(|digit| digit.is_ascii_digit()))
+    };
+    let mut copies: Vec<String> = names.filter(is_copy).collect();
+    copies.sort();
+    copies
 }
 
 /// Copies a file to `NAME.v<old>.bak` before it is migrated. A copy that is there was made by a migration that did not

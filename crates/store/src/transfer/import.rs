@@ -126,7 +126,7 @@ impl Importer {
         source.notes.iter().for_each(|note| imported.note(&note.kind));
         if !course.timeless && source.entries.iter().any(|entry| entry.created_at == Time(0)) {
             course.timeless = true;
-            imported.note(format!("no times in the source: {} is taken", self.fallback));
+            imported.note(format!("no times in the source: using {}", self.fallback));
         }
         let keys: Vec<String> = keys(&source, &session, &mut course.seen);
         let known = self.known(&source, &keys).await?;
@@ -160,6 +160,17 @@ impl Importer {
         Ok(imported)
     }
 
+    /// What an id of the source means here. What was erased of a person is known by a pseudonym of its id, so that importing it
+    /// once more does not bring it back.
+    async fn remembered(&self, source_id: &str) -> Result<Option<Alias>, StoreError> {
+        let known = self.store.alias(&self.tenant, &self.format, source_id).await?;
+        if known.is_some() {
+            return Ok(known);
+        }
+        let Some(pseudonyms) = self.store.pseudonyms().await? else { return Ok(None) };
+        self.store.alias(&self.tenant, &self.format, &pseudonyms.text(&self.tenant, source_id)).await
+    }
+
     /// Whether sessions of the source are trees, whose main path may be another one the next time.
     fn is_tree(&self) -> bool {
         self.format == Format::ClaudeCode.name()
@@ -174,10 +185,10 @@ impl Importer {
         let trunk = source.parent.as_ref().filter(|_| self.is_tree() && source.relation == Relation::Branch);
         let mut known = Vec::with_capacity(keys.len());
         for (key, at) in keys.iter().zip(&source.sources) {
-            let mut alias = self.store.alias(&self.tenant, &self.format, key).await?;
+            let mut alias = self.remembered(key).await?;
             if let (None, Some(parent), Some(message)) = (&alias, trunk, &at.id) {
                 let as_trunk = format!("{}/{message}", parent.id);
-                alias = self.store.alias(&self.tenant, &self.format, &as_trunk).await?;
+                alias = self.remembered(&as_trunk).await?;
             }
             known.push(alias.and_then(|alias| alias.position));
         }
@@ -191,7 +202,7 @@ impl Importer {
         source: &transcript::ReadConversation,
         session: &str,
     ) -> Result<(ConversationId, Option<u64>), StoreError> {
-        if let Some(alias) = self.store.alias(&self.tenant, &self.format, session).await? {
+        if let Some(alias) = self.remembered(session).await? {
             return Ok((alias.conversation, alias.position));
         }
         let id = ConversationId::new(self.now);
@@ -244,14 +255,12 @@ impl Importer {
         source: &transcript::ReadConversation,
     ) -> Result<Option<(ConversationId, Option<u64>)>, StoreError> {
         let Some(parent) = &source.parent else { return Ok(None) };
-        let Some(of) = self.store.alias(&self.tenant, &self.format, &parent.id).await? else {
-            return Ok(None);
-        };
+        let Some(of) = self.remembered(&parent.id).await? else { return Ok(None) };
         if source.relation == Relation::Helper {
             return Ok(Some((of.conversation, None)));
         }
         let Some(at) = &parent.at else { return Ok(None) };
-        let message = self.store.alias(&self.tenant, &self.format, &format!("{}/{at}", parent.id)).await?;
+        let message = self.remembered(&format!("{}/{at}", parent.id)).await?;
         Ok(message.and_then(|message| Some((of.conversation, Some(message.position? + 1)))))
     }
 
@@ -324,7 +333,7 @@ impl Importer {
             course.decisions += 1;
             let key =
                 format!("{}/decision {number}/{:?}", source.id.as_deref().unwrap_or_default(), decided.after);
-            if self.store.alias(&self.tenant, &self.format, &key).await?.is_some() {
+            if self.remembered(&key).await?.is_some() {
                 continue;
             }
             let head = self.store.conversation(&self.tenant, id).await?.head;

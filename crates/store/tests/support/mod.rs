@@ -129,6 +129,11 @@ impl Server {
         String::from_utf8(output.stdout).unwrap().trim().to_string()
     }
 
+    /// The folder of its programs.
+    pub fn programs(&self) -> &Path {
+        &self.bin
+    }
+
     /// Its port on 127.0.0.1.
     pub fn port(&self) -> u16 {
         self.port

@@ -19,11 +19,17 @@ pub(crate) async fn watch(app: App) {
     loop {
         look.tick().await;
         let now = app.now();
-        if now > told {
-            tell(&app, Between { from: Time(told.0 + 1), to: now }).await;
-            told = now;
+        if let Some(stretch) = since(told, now) {
+            tell(&app, stretch).await;
         }
+        told = now;
     }
+}
+
+/// What was not looked at yet. A clock that was set back begins anew from where it is: waiting until it comes to where it was
+/// would tell of nothing for as long, so what became due in between is told twice.
+fn since(told: Time, now: Time) -> Option<Between> {
+    (now > told).then_some(Between { from: Time(told.0 + 1), to: now })
 }
 
 /// Tells of everything that became due in a stretch of time.
@@ -39,8 +45,24 @@ async fn tell(app: &App, between: Between) {
         let about = About::Entry { conversation: row.id.as_str(), at: between.to };
         app.events.tell(&row.tenant, about, || FollowUpDue {
             recipient: recipient.to_string(),
-            status: row.status().name(),
+            status: row.status(),
             due_at: due.at.to_string(),
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_moment_is_told_of_once_and_a_clock_set_back_is_followed() {
+        let stretch = |from, to| Some(Between { from: Time(from), to: Time(to) });
+        let (mut told, mut seen) = (Time(1_000), Vec::new());
+        for now in [3_000, 3_000, 5_000, 2_000, 4_000] {
+            seen.push(since(told, Time(now)));
+            told = Time(now);
+        }
+        assert_eq!(seen, [stretch(1_001, 3_000), None, stretch(3_001, 5_000), None, stretch(2_001, 4_000)]);
     }
 }

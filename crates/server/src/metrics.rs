@@ -27,7 +27,7 @@ const COUNTERS: [(&str, &str); 9] = [
     ("scrollback_record_failures", "Entries that could not be recorded"),
     ("scrollback_truncated", "Replies that broke off, by side"),
     ("scrollback_refused_connections", "Connections refused because their address had too many"),
-    ("scrollback_spans", "Spans for the collector, by what became of them"),
+    ("scrollback_spans", "Spans for the collector, by outcome"),
 ];
 /// What is counted in dollars.
 const COST: (&str, &str) = ("scrollback_cost_usd", "What they cost, where the price is known");
@@ -35,11 +35,16 @@ const COST: (&str, &str) = ("scrollback_cost_usd", "What they cost, where the pr
 const SECONDS: (&str, &str) = ("scrollback_seconds", "Time spent, by part of a request");
 /// What is measured in bytes.
 const STORE_BYTES: (&str, &str) = ("scrollback_store_bytes", "Room the store takes, by kind");
+/// The same of what is too much of it.
+const OVER_BYTES: (&str, &str) =
+    ("scrollback_store_over_bytes", "Bytes beyond max_size although nothing is left that may go");
 /// What the text has after the name of every counter.
 const TOTAL: &str = "_total";
 
-/// How long a measurement of the store holds, in milliseconds: it looks at every page.
+/// How long a measurement of the store holds at least, in milliseconds: it looks at every page.
 const MEASURED: i64 = 60_000;
+/// How many times as long as it took it holds, so that a large store is not measured for more than a hundredth of the time.
+const MEASURED_TIMES: i64 = 100;
 
 /// Names and values, in the order in which they are written.
 type Labels = Vec<(String, String)>;
@@ -55,8 +60,9 @@ pub struct Metrics {
     cost: Sums,
     seconds: Times,
     store_bytes: Amounts,
-    /// When the store was measured.
-    measured: Mutex<Option<Time>>,
+    over_bytes: Amounts,
+    /// When the store was measured, and for how long that holds.
+    measured: Mutex<Option<(Time, i64)>>,
 }
 
 impl fmt::Debug for Metrics {
@@ -79,7 +85,9 @@ impl Default for Metrics {
         registry.register(SECONDS.0, SECONDS.1, seconds.clone());
         let store_bytes = Amounts::default();
         registry.register(STORE_BYTES.0, STORE_BYTES.1, store_bytes.clone());
-        Metrics { registry, counters, cost, seconds, store_bytes, measured: Mutex::default() }
+        let over_bytes = Amounts::default();
+        registry.register(OVER_BYTES.0, OVER_BYTES.1, over_bytes.clone());
+        Metrics { registry, counters, cost, seconds, store_bytes, over_bytes, measured: Mutex::default() }
     }
 }
 
@@ -110,11 +118,24 @@ impl Metrics {
     /// Whether it is time to measure the store again; if so, the caller does it.
     pub(crate) fn measures_store(&self, now: Time) -> bool {
         let mut measured = self.measured.lock().unwrap_or_else(PoisonError::into_inner);
-        let lately = measured.is_some_and(|at| (0..MEASURED).contains(&(now.0 - at.0)));
+        let lately = measured.is_some_and(|(at, holds)| (0..holds).contains(&(now.0 - at.0)));
         if !lately {
-            *measured = Some(now);
+            *measured = Some((now, MEASURED));
         }
         !lately
+    }
+
+    /// Says how long measuring the store took.
+    pub(crate) fn measuring_took(&self, milliseconds: i64) {
+        let mut measured = self.measured.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, holds)) = measured.as_mut() {
+            *holds = MEASURED.max(milliseconds.saturating_mul(MEASURED_TIMES));
+        }
+    }
+
+    /// Says by how much the store is larger than it may be.
+    pub(crate) fn set_over(&self, bytes: u64) {
+        self.over_bytes.get_or_create(&Vec::new()).set(i64::try_from(bytes).unwrap_or(i64::MAX));
     }
 
     /// Says how much room the store takes.

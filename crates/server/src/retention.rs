@@ -1,6 +1,6 @@
 //! What `[retention]` says, kept while the server runs; and how much room the store takes.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use scrollback_store::prune::{PruneMode, prune};
 
@@ -26,8 +26,9 @@ pub(crate) async fn keep(app: App) {
                     calls = done.calls,
                     conversations = done.conversations,
                     bytes = done.bytes_after,
-                    "the retention was kept"
+                    "retention applied"
                 );
+                app.metrics.set_over(done.over);
                 if done.over > 0 {
                     tracing::warn!(
                         bytes = done.over,
@@ -35,7 +36,7 @@ pub(crate) async fn keep(app: App) {
                     );
                 }
             }
-            Err(error) => tracing::warn!(%error, "the retention could not be kept"),
+            Err(error) => tracing::warn!(%error, "retention failed"),
         }
     }
 }
@@ -48,8 +49,13 @@ pub(crate) async fn measure_store(app: &App) {
     let measuring = {
         let app = app.clone();
         tokio::spawn(async move {
+            let began = Instant::now();
             match app.store.sizes().await {
-                Ok(sizes) => app.metrics.set_sizes(&sizes),
+                Ok(sizes) => {
+                    app.metrics.set_sizes(&sizes);
+                    let took = began.elapsed().as_millis();
+                    app.metrics.measuring_took(i64::try_from(took).unwrap_or(i64::MAX));
+                }
                 Err(error) => tracing::warn!(%error, "the store could not be measured"),
             }
         })

@@ -3,12 +3,14 @@
 //! Exact bodies of calls go first, because the entries they were made of stay. A conversation that is old enough is erased,
 //! with tombstones in its places. Everything is done in small commits, so that no writer waits for long.
 
+use std::collections::BTreeMap;
+
 use scrollback_core::{Slot, Time};
 
 use crate::conversation::Conversation;
 use crate::engine::erase::Erase;
 use crate::error::StoreError;
-use crate::id::Tenant;
+use crate::id::{ConversationId, Tenant};
 use crate::store::{Listing, Store};
 
 /// Calls emptied in one commit: a few milliseconds of the writer.
@@ -54,9 +56,9 @@ pub struct Pruned {
     pub conversations: u64,
     /// Messages in them.
     pub entries: u64,
-    /// Bytes in use before.
+    /// Bytes of what is kept before.
     pub bytes_before: u64,
-    /// Bytes in use afterwards.
+    /// Bytes of what is kept afterwards.
     pub bytes_after: u64,
     /// Bytes that are still in use beyond what is allowed, when there is nothing left that may go.
     pub over: u64,
@@ -70,36 +72,62 @@ pub async fn prune(
     doing: PruneMode,
     now: Time,
 ) -> Result<Pruned, StoreError> {
-    let before = store.used().await?;
+    let before = measure(store, &limits).await?;
     let mut pruned = Pruned { bytes_before: before, bytes_after: before, ..Pruned::default() };
     if let Some(before) = limits.sent_before {
         pruned.calls += bodies(store, tenant, before, doing).await?;
     }
+    let mut of_tenants: BTreeMap<Tenant, Vec<ConversationId>> = BTreeMap::new();
     for (conversation, messages) in old(store, tenant, &limits).await? {
         pruned.conversations += 1;
         pruned.entries += messages;
-        if doing == PruneMode::Prune {
-            store.erase(&conversation.tenant, &conversation.id, Erase::All, "retention", now).await?;
-        }
+        of_tenants.entry(conversation.tenant).or_default().push(conversation.id);
     }
     if doing == PruneMode::Count {
-        pruned.over = limits.max_bytes.map_or(0, |most| before.saturating_sub(most));
+        let over = limits.max_bytes.map_or(0, |most| before.saturating_sub(most));
+        if over > 0 {
+            // Bodies that go by their age are among the oldest, so they are not counted twice.
+            let emptied = store.bodies_to_free(tenant, LAST, over).await?;
+            pruned.calls = pruned.calls.max(emptied.calls);
+            pruned.over = over.saturating_sub(emptied.bytes);
+        }
         return Ok(pruned);
     }
+    for (tenant, ids) in of_tenants {
+        store.erase_each(&tenant, ids, Erase::All, "retention", now).await?;
+    }
     if let Some(most) = limits.max_bytes {
-        while store.used().await? > most {
-            let oldest = store.oldest_bodies(tenant, LAST, TOGETHER).await?;
-            let emptied = store.empty_bodies(oldest).await?;
-            if emptied == 0 {
+        let mut left = store.live().await?;
+        while left > most {
+            let oldest = store.oldest_bodies(tenant, LAST, LOOKED_UP).await?;
+            let mut any = false;
+            for some in oldest.chunks(TOGETHER) {
+                let emptied = store.empty_bodies(some.to_vec()).await?;
+                pruned.calls += emptied.calls;
+                any |= emptied.calls > 0;
+                left = left.saturating_sub(emptied.bytes);
+                if left <= most {
+                    break;
+                }
+            }
+            if !any {
                 break;
             }
-            pruned.calls += emptied;
+            if left <= most {
+                // What was freed is an estimate: pages hold more than one row.
+                left = store.live().await?;
+            }
         }
     }
-    while store.shrink(PAGES).await? > 0 {}
-    pruned.bytes_after = store.used().await?;
+    while store.shrink(PAGES).await?.left > 0 {}
+    pruned.bytes_after = measure(store, &limits).await?;
     pruned.over = limits.max_bytes.map_or(0, |most| pruned.bytes_after.saturating_sub(most));
     Ok(pruned)
+}
+
+/// Bytes in use; exact, which may take long, where they decide what goes.
+async fn measure(store: &dyn Store, limits: &PruneLimits) -> Result<u64, StoreError> {
+    if limits.max_bytes.is_some() { store.live().await } else { store.used().await }
 }
 
 /// Empties calls that began before a moment.
@@ -117,7 +145,7 @@ async fn bodies(
         let oldest = store.oldest_bodies(tenant, before, LOOKED_UP).await?;
         let mut now = 0;
         for some in oldest.chunks(TOGETHER) {
-            now += store.empty_bodies(some.to_vec()).await?;
+            now += store.empty_bodies(some.to_vec()).await?.calls;
         }
         if now == 0 {
             return Ok(emptied);

@@ -142,7 +142,7 @@ fn a_killed_migration_leaves_the_old_version_or_the_new_one() {
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::SchemaNewer, "kill {kill}: {error}");
                 new += 1;
-                let copy = folder.path().join(format!("{kill}.db.v1.bak"));
+                let copy = folder.path().join(format!("{kill}.db.v{}.bak", scrollback_store::SCHEMA));
                 let store = Sqlite::open(&copy, Time(0)).expect("the copy from before is a store");
                 block_on(survived(&store, &said, &format!("kill {kill}, the copy")));
                 let options = Options { further_steps: vec!["select 1".into()], ..Options::default() };
@@ -152,6 +152,58 @@ fn a_killed_migration_leaves_the_old_version_or_the_new_one() {
         }
     }
     println!("{old} files stayed at the old version, {new} reached the new one");
+}
+
+#[test]
+fn a_killed_upgrade_of_an_older_file_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let template = folder.path().join("template.db");
+    let links = block_on(async {
+        let store: Arc<dyn Store> = Arc::new(Sqlite::open(&template, Time(0)).unwrap());
+        let anna = Recipient::parse("anna").unwrap();
+        for number in 0..60 {
+            let turn: Vec<Entry> =
+                (0..3).map(|part| Entry::text(Role::User, &format!("{number} {part}"))).collect();
+            let said = NewEntry::evaluation(turn, Time(number));
+            store.append_for(&Tenant::default(), Time(number), &anna, Expected::Any, said).await.unwrap();
+        }
+        store.backup(&folder.path().join("old.db")).await.unwrap();
+        let id = store.current(&Tenant::default(), &anna).await.unwrap().unwrap().id;
+        let places = store.entries(&Tenant::default(), &id, 0, u64::MAX).await.unwrap();
+        places
+            .iter()
+            .map(|place| ((id.to_string(), place.position), hex(&place.link)))
+            .collect::<HashMap<_, _>>()
+    });
+    // A file of version 7: its rows have no digests.
+    let before = 7_i64;
+    let now = i64::try_from(scrollback_store::SCHEMA).unwrap();
+    let old = rusqlite::Connection::open(folder.path().join("old.db")).unwrap();
+    old.execute_batch(&crate::support::before_digests("")).unwrap();
+    old.execute("update meta set value = ?1 where key = 'schema_version'", [before.to_string()]).unwrap();
+    old.pragma_update(None, "user_version", before).unwrap();
+    drop(old);
+    let mut dice = Dice(u64::from(std::process::id()) << 5 | 1);
+    let (mut stayed, mut upgraded) = (0, 0);
+    for kill in 0..kills() / 10 {
+        let file = folder.path().join(format!("old-{kill}.db"));
+        std::fs::copy(folder.path().join("old.db"), &file).unwrap();
+        let mut said = kill_after("append", &file, kill, Duration::from_micros(dice.roll(25_000) as u64));
+        let version =
+            rusqlite::Connection::open(&file)
+                .unwrap()
+                .pragma_query_value(None, "user_version", |row| row.get(0));
+        let version: i64 = version.unwrap();
+        assert!([before, now].contains(&version), "kill {kill}: version {version}");
+        *(if version == before { &mut stayed } else { &mut upgraded }) += 1;
+        // Whatever it was left as, opening it finishes the upgrade, and all that was said before is there.
+        said.acked.extend(links.clone());
+        let store = Sqlite::open(&file, Time(0)).unwrap();
+        block_on(survived(&store, &said, &format!("kill {kill}, version {version}")));
+        let copy = folder.path().join(format!("old-{kill}.db.v{before}.bak"));
+        assert!(copy.exists(), "kill {kill}: the copy from before");
+    }
+    println!("{stayed} files stayed at version {before}, {upgraded} were upgraded");
 }
 
 /// Runs the victim under strace: whether each acknowledgement came after a sync that came after the one before.

@@ -7,6 +7,7 @@ mod crash;
 mod opening;
 mod plans;
 mod power;
+mod pruning;
 mod recall;
 mod requests;
 mod session;

@@ -11,7 +11,7 @@ use scrollback_store::{ConversationId, Listing, Store, Tenant, Which};
 use serde_json::{Value, json};
 
 use super::args::ExportArgs;
-use super::{Intent, Setup, block_on, conversation_named, recipient_named};
+use super::{Intent, Setup, block_on, conversation_named, conversations_with, recipient_named};
 use crate::failure::{FAILED, Failure, USAGE};
 use crate::input;
 
@@ -74,12 +74,11 @@ pub(crate) fn run(args: &ExportArgs, json: bool) -> Result<(), Failure> {
         }
         let wanted = match (recipient, conversation) {
             (Some(recipient), _) => {
-                let current = store.current(&setup.tenant(), &recipient).await?;
-                let current = current.ok_or_else(|| {
-                    let message = format!("there is no conversation with {:?}", recipient.as_str());
-                    Failure::new(FAILED, "not_found", message)
-                })?;
-                vec![(current.tenant, current.id)]
+                let all = conversations_with(store.as_ref(), &setup.tenant(), &recipient).await?;
+                let mut all: Vec<_> = all.into_iter().map(|one| (one.tenant, one.id)).collect();
+                // The oldest first, so that forks come after what they were forked from.
+                all.sort_by(|a, b| a.1.cmp(&b.1));
+                all
             }
             (_, Some(id)) => vec![(setup.tenant(), store.conversation(&setup.tenant(), &id).await?.id)],
             _ => everything(store.as_ref(), setup.named_tenant()).await?,

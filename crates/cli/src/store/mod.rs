@@ -25,7 +25,8 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use scrollback_core::Time;
 use scrollback_store::{
-    Access, ConversationId, ErrorKind, Memory, Recipient, Store, StoreError, Tenant, Url, open_for,
+    Access, Conversation, ConversationId, ErrorKind, Listing, Memory, Recipient, Store, StoreError, Tenant,
+    Url, Which, open_for,
 };
 
 use crate::failure::{FAILED, Failure, USAGE};
@@ -118,7 +119,7 @@ impl Setup {
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.create(folder).map_err(|error| {
-            let why = "the folder of the store cannot be made (--store names another place)";
+            let why = "the folder of the store cannot be created (--store names another place)";
             Failure::io(&format!("{why}: {}", folder.display()), &error)
         })
     }
@@ -250,21 +251,57 @@ pub(crate) fn set_zone(zone: Zone) {
 
 /// A time as people read it: to the minute, with its offset where it is local.
 pub(crate) fn short(time: Time) -> String {
+    short_in(time, zone().as_ref())
+}
+
+/// The same to the second.
+pub(crate) fn to_the_second(time: Time) -> String {
+    shown_in(time, zone().as_ref(), "%Y-%m-%d %H:%M:%S %:z", 19)
+}
+
+/// The zone of a person at a terminal, unless they asked for UTC.
+fn zone() -> Option<TimeZone> {
     let local = ZONE.get() == Some(&Zone::OfReader) && std::io::stdout().is_terminal();
-    short_in(time, local.then(TimeZone::system).as_ref())
+    local.then(TimeZone::system)
 }
 
 fn short_in(time: Time, zone: Option<&TimeZone>) -> String {
+    shown_in(time, zone, "%Y-%m-%d %H:%M %:z", 16)
+}
+
+/// A time in a form where there is a zone, else in UTC, with so many letters of RFC 3339.
+fn shown_in(time: Time, zone: Option<&TimeZone>, form: &str, letters: usize) -> String {
     if let (Some(zone), Ok(stamp)) = (zone, Timestamp::from_millisecond(time.0)) {
-        return stamp.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M %:z").to_string();
+        return stamp.to_zoned(zone.clone()).strftime(form).to_string();
     }
     let text = time.to_string();
-    text.get(..16).map_or_else(|| text.clone(), |start| start.replace('T', " "))
+    text.get(..letters).map_or_else(|| text.clone(), |start| start.replace('T', " "))
 }
 
 /// Columns that a time takes in a table.
 pub(crate) fn time_width() -> usize {
     short(Time(0)).chars().count()
+}
+
+/// Conversations with one person that are read at once: far more than anyone has.
+const ALL: usize = 1_000_000;
+
+/// The conversations with a person, the current one first; a failure if there is none.
+pub(crate) async fn conversations_with(
+    store: &dyn Store,
+    tenant: &Tenant,
+    recipient: &Recipient,
+) -> Result<Vec<Conversation>, Failure> {
+    let which = Which::With(recipient.clone());
+    let listing = Listing { which, limit: ALL, ..Listing::default() };
+    let listed = store.list(Some(tenant), listing).await?.conversations;
+    let mut all: Vec<Conversation> = listed.into_iter().map(|(one, _)| one).collect();
+    all.sort_by_key(|one| one.key.is_none());
+    if all.is_empty() {
+        let message = format!("there is no conversation with {:?}", recipient.as_str());
+        return Err(Failure::new(FAILED, "not_found", message));
+    }
+    Ok(all)
 }
 
 #[cfg(test)]

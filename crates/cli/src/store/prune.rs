@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::args::PruneArgs;
 use super::{Intent, Setup, block_on, now};
+use crate::amounts::counted;
 use crate::failure::{FAILED, Failure, USAGE};
 use crate::input;
 
@@ -16,11 +17,13 @@ pub(crate) fn run(args: &PruneArgs, json: bool) -> Result<ExitCode, Failure> {
     let retention = match (args.sent_older_than, args.conversations_older_than, args.to_size) {
         (None, None, None) => setup.config.retention()?,
         (sent_bodies, conversations, max_size) => {
-            Retention { sent_bodies, conversations, recipients: None, max_size }
+            // Conversations with a person stay as long as the configuration says, if it says so.
+            let recipients = conversations.and(setup.config.retention()?.recipients);
+            Retention { sent_bodies, conversations, recipients, max_size }
         }
     };
     if retention.is_nothing() {
-        let message = "nothing says what may go: give an option, or write [retention] into scrollback.toml";
+        let message = "no limit is set: give an option, or write [retention] into scrollback.toml";
         return Err(Failure::new(USAGE, "usage", message));
     }
     let (doing, intent) =
@@ -37,30 +40,32 @@ pub(crate) fn run(args: &PruneArgs, json: bool) -> Result<ExitCode, Failure> {
 }
 
 fn report(done: &Pruned, doing: PruneMode, json: bool) -> Result<ExitCode, Failure> {
-    let counted = doing == PruneMode::Count;
-    let code = if done.over > 0 && !counted { ExitCode::from(FAILED) } else { ExitCode::SUCCESS };
+    let only_counted = doing == PruneMode::Count;
+    let code = if done.over > 0 && !only_counted { ExitCode::from(FAILED) } else { ExitCode::SUCCESS };
     if json {
         let told = json!({
-            "dry_run": counted, "calls": done.calls, "conversations": done.conversations, "entries": done.entries,
+            "dry_run": only_counted, "calls": done.calls, "conversations": done.conversations, "entries": done.entries,
             "bytes_before": done.bytes_before, "bytes_after": done.bytes_after, "over": done.over,
         });
         input::print(&format!("{told}\n"))?;
         return Ok(code);
     }
-    let would = if counted { "would be emptied" } else { "emptied" };
-    let erased = if counted { "would be erased" } else { "erased" };
-    let in_use = if counted {
+    let would = if only_counted { "would be emptied" } else { "emptied" };
+    let erased = if only_counted { "would be erased" } else { "erased" };
+    let in_use = if only_counted {
         bytes(done.bytes_before)
     } else {
         format!("{}, before {}", bytes(done.bytes_after), bytes(done.bytes_before))
     };
     input::print(&format!(
-        "{} calls {would}, {} conversations with {} entries {erased}\nin use: {in_use}\n",
-        done.calls, done.conversations, done.entries
+        "{} {would}, {} with {} {erased}\nin use: {in_use}\n",
+        counted(done.calls, "call"),
+        counted(done.conversations, "conversation"),
+        counted(done.entries, "entry")
     ))?;
     if done.over > 0 {
         input::note(&format!(
-            "{} more than the size that is wanted; what is left are entries, which go with --conversations-older-than",
+            "{} more than the wanted size; the rest are entries, which --conversations-older-than erases",
             bytes(done.over)
         ));
     }

@@ -13,9 +13,12 @@ COPY examples examples
 COPY corpus corpus
 RUN cargo build --release --locked -p scrollback-cli \
     && mkdir -p /out/bin /out/data /out/share/man/man1 /out/share/bash-completion/completions \
+        /out/share/zsh/site-functions /out/share/fish/vendor_completions.d \
     && cp target/release/scrollback /out/bin/ \
     && /out/bin/scrollback man /out/share/man/man1 \
-    && /out/bin/scrollback completions bash > /out/share/bash-completion/completions/scrollback
+    && /out/bin/scrollback completions bash > /out/share/bash-completion/completions/scrollback \
+    && /out/bin/scrollback completions zsh > /out/share/zsh/site-functions/_scrollback \
+    && /out/bin/scrollback completions fish > /out/share/fish/vendor_completions.d/scrollback.fish
 
 FROM scratch
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt

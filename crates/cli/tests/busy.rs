@@ -45,6 +45,8 @@ fn the_second_agent_is_told_who_works_or_waits() {
     assert_eq!((refused.code, error["code"].as_str()), (1, Some("busy")), "{refused:?}");
     assert!(error["holder"].as_str().unwrap().contains(&format!("/{}/", first.id())), "{error}");
     assert!(refused.stderr.contains(&format!("process {}", first.id())), "{refused:?}");
+    let chat = scrollback_in(&folder, &["chat", "agent.yaml", "--recipient", "anna"], b"and me\n");
+    assert!(chat.code == 1 && chat.stderr.contains("--wait waits"), "{chat:?}");
     let waiting = agent(&folder, &["--wait"]);
     std::fs::write(folder.join("go"), "").unwrap();
     for child in [first, waiting] {

@@ -1,7 +1,7 @@
 //! `scrollback chat`, fed with lines as a person would type them.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use crate::support::{folder, scripted, scrollback, scrollback_in};
+use crate::support::{folder, repository, required, scripted, scrollback, scrollback_in};
 
 const AGENT: &str = "name: chatty\nmodel: offline:script=script.yaml\nsystem: Be brief.\n";
 
@@ -53,7 +53,7 @@ fn why_and_recall_look_at_this_conversation() {
     assert_eq!(found.len(), 1, "{run:?}");
     assert!(run.stdout.contains("nothing was said with \"nothing-like-it\""), "{run:?}");
     assert!(run.stderr.contains("left out by turn_window: in an older turn"), "{run:?}");
-    assert!(run.stderr.contains("there is no command /undoo"), "{run:?}");
+    assert!(run.stderr.contains("unknown command /undoo"), "{run:?}");
 }
 
 #[test]
@@ -66,4 +66,24 @@ fn a_chat_needs_someone_to_talk_to() {
     assert_eq!(json.code, 2, "{json:?}");
     let undo = scrollback(&["chat", "--model", "offline:echo"], "/undo\n/why\n");
     assert!(undo.code == 0 && undo.stderr.contains("no turn to take back"), "{undo:?}");
+}
+
+#[test]
+fn a_chat_in_a_terminal_has_a_prompt_streams_takes_back_and_explains() {
+    // The same program draws docs/chat.svg: it types into a terminal of its own and waits for what the screen shows.
+    let Some(python) = required::program(&["python3"], "a chat in a terminal") else { return };
+    let folder = folder("chat-terminal");
+    let picture = folder.join("chat.svg");
+    let drawn = std::process::Command::new(python)
+        .args([repository("tools/chat_screenshot.py").as_str(), env!("CARGO_BIN_EXE_scrollback")])
+        .arg(&picture)
+        .output()
+        .unwrap();
+    assert!(drawn.status.success(), "{}", String::from_utf8_lossy(&drawn.stderr));
+    let shown = std::fs::read_to_string(picture).unwrap();
+    for words in
+        ["Gladly. For how many people", "left out by turn_window", "taken back", "/recall may", "94 EUR."]
+    {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
 }

@@ -5,6 +5,7 @@ pub(crate) mod args;
 pub(crate) mod progress;
 
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -20,12 +21,14 @@ use scrollback_agent::runner::{CannotResume, CannotResumeKind, Runner, Sink, Tra
 use scrollback_agent::tool::{RecallNames, recall_tools};
 use scrollback_core::Record;
 use scrollback_core::manager::parse_list;
+use scrollback_core::redact::{Options, Redactor};
 use scrollback_core::stream::Delta;
 use scrollback_store::{EvaluationStatus, Memory};
 use scrollback_subagent::read_signature;
 use serde_json::{Value, json};
 
 use crate::failure::{FAILED, Failure, INVALID, USAGE, complain};
+use crate::flow::problem_text::document_problems;
 use crate::store::args::StoreArgs;
 use crate::store::{Intent, Setup, block_on, conversation_named, now, recipient_named};
 use crate::{input, telemetry};
@@ -38,7 +41,7 @@ const PAUSED: u8 = 3;
 pub(crate) fn run(args: &AgentArgs, json: bool) -> Result<ExitCode, Failure> {
     let asked = input_text(args)?;
     if args.resume && args.recipient.is_none() && args.conversation.is_none() {
-        return Err(usage("--resume needs --recipient or --conversation, to know what to go on with"));
+        return Err(usage("--resume needs --recipient or --conversation, to know what to continue"));
     }
     let setup = Setup::new(&args.store)?;
     let environment: Environment = Arc::new(|name| std::env::var(name).ok());
@@ -47,7 +50,7 @@ pub(crate) fn run(args: &AgentArgs, json: bool) -> Result<ExitCode, Failure> {
         return Err(Failure::new(USAGE, "io", message));
     }
     let mut file = AgentFile::load(&args.file, &environment, read_signature)
-        .map_err(|found| invalid(&args.file, &found))?;
+        .map_err(|found| invalid(&args.file, None, &setup.config.redaction(), &found))?;
     if !args.managers.is_empty() {
         file.history = parse_list(&args.managers)?;
     }
@@ -55,7 +58,7 @@ pub(crate) fn run(args: &AgentArgs, json: bool) -> Result<ExitCode, Failure> {
     let provider = provider(args, &file, &catalog)?;
     let mut runner = Runner::new(provider);
     file.set_up(&mut runner, now());
-    runner.catalog = catalog;
+    runner.catalog = Arc::new(Catalog::clone(&catalog).with_recall(file.wishes));
     runner.trace = args.trace.as_deref().map(trace_to).transpose()?;
     if args.stream {
         let stream = if json { TextSink::Error } else { TextSink::Output };
@@ -83,7 +86,7 @@ pub(crate) fn run(args: &AgentArgs, json: bool) -> Result<ExitCode, Failure> {
             recalls: file.recall,
         };
         if !args.resume && (of.recipient.is_some() || of.conversation.is_some()) {
-            until_free(args, &of, &setup, &runner.stop).await?;
+            until_free(WhenBusy::of(args.wait), &of, &setup, &runner.stop).await?;
         }
         let journal = journal(&of, &setup).await?;
         if file.recall {
@@ -135,13 +138,13 @@ fn provider(args: &AgentArgs, file: &AgentFile, catalog: &Catalog) -> Result<Arc
 pub(crate) fn provider_of_file(
     catalog: &Catalog,
     named: &str,
-    folder: &std::path::Path,
+    folder: &Path,
 ) -> Result<Arc<dyn Provider>, Failure> {
     catalog.provider_in(named, folder).map_err(|error| {
         let exit = match error.kind() {
             NoProviderKind::BadModel | NoProviderKind::BadScript => INVALID,
             NoProviderKind::BadConfig => USAGE,
-            NoProviderKind::MissingKey => FAILED,
+            _ => FAILED,
         };
         failed(&error, exit)
     })
@@ -155,12 +158,22 @@ fn usage(message: &str) -> Failure {
     Failure::new(USAGE, "usage", message)
 }
 
-/// Every mistake in the file, one line each.
-pub(crate) fn invalid(file: &std::path::Path, problems: &[DocumentProblem]) -> Failure {
-    let file = file.display();
-    let lines: Vec<String> = problems.iter().map(|problem| format!("{file}:{problem}")).collect();
+/// Every mistake in the file: one line each for programs, marked lines for people. `text` is what it says, where it cannot be read
+/// again.
+pub(crate) fn invalid(
+    file: &Path,
+    text: Option<&str>,
+    redaction: &Options,
+    problems: &[DocumentProblem],
+) -> Failure {
+    let lines: Vec<String> = problems.iter().map(|problem| format!("{}:{problem}", file.display())).collect();
     let list: Vec<Value> = problems.iter().map(Value::from).collect();
-    Failure::several(INVALID, "invalid_agent", lines).with("problems", list)
+    let failure = Failure::several(INVALID, "invalid_agent", lines).with("problems", list);
+    let text = text.map_or_else(|| std::fs::read_to_string(file).unwrap_or_default(), String::from);
+    match Redactor::new(redaction) {
+        Ok(redactor) => failure.marked(document_problems(&text, file, &redactor, problems)),
+        Err(_) => failure,
+    }
 }
 
 /// Gives an agent the tools that look things up in its record; a record that no store keeps has none.
@@ -206,9 +219,25 @@ pub(crate) async fn journal(of: &JournalOf<'_>, setup: &Setup) -> Result<Journal
 /// How often is looked whether a conversation is free.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
+/// What to do while another process works on a conversation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WhenBusy {
+    /// Wait until it has finished.
+    Wait,
+    /// Fail, and say who it is.
+    Fail,
+}
+
+impl WhenBusy {
+    /// What `--wait` says.
+    pub(crate) fn of(wait: bool) -> Self {
+        if wait { WhenBusy::Wait } else { WhenBusy::Fail }
+    }
+}
+
 /// Waits until no living process works on the conversation, where that is wanted; says who does otherwise.
-async fn until_free(
-    args: &AgentArgs,
+pub(crate) async fn until_free(
+    when_busy: WhenBusy,
     of: &JournalOf<'_>,
     setup: &Setup,
     stop: &StopSignal,
@@ -230,7 +259,7 @@ async fn until_free(
             held.filter_map(|one| one.lease).find(|lease| lease.until > now() && !is_dead(&lease.holder));
         let Some(lease) = lease else { return Ok(()) };
         let who = described(&lease.holder);
-        if !args.wait {
+        if when_busy == WhenBusy::Fail {
             let message = format!("{who} works on this conversation; --wait waits until it has finished");
             return Err(Failure::new(FAILED, "busy", message).with("holder", lease.holder));
         }
@@ -360,7 +389,7 @@ pub(crate) fn provider_named(catalog: &Catalog, name: &str) -> Result<Arc<dyn Pr
         let exit = match error.kind() {
             NoProviderKind::BadScript => INVALID,
             NoProviderKind::MissingKey => FAILED,
-            NoProviderKind::BadModel | NoProviderKind::BadConfig => USAGE,
+            _ => USAGE,
         };
         failed(&error, exit)
     })

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use crate::store::args::StoreArgs;
 
 #[derive(clap::Args)]
-#[command(after_help = "What you type is said; lines that begin with / are for the program:
-  /undo           takes the last turn back: later replies know nothing of it, the record keeps it
+#[command(after_help = "Lines go to the model; lines that start with / are commands:
+  /undo           takes the last turn back: later requests leave it out, the record keeps it
   /why            explains the view of the last request: what was kept, changed and left out, and by whom
   /recall WORDS   finds what was said with these words in this conversation
   /quit           ends it, as does Ctrl-D
 
-With --recipient or --conversation it goes on where it left. Without them and without --store nothing is stored.
+With --recipient or --conversation it continues where it stopped. Without them and without --store nothing is stored.
 
 Examples:
   scrollback chat --model gpt-4o
@@ -33,6 +33,10 @@ pub(crate) struct ChatArgs {
     /// The conversation, by id
     #[arg(long, value_name = "ID")]
     pub(crate) conversation: Option<String>,
+
+    /// Wait while another process works on the conversation, instead of failing with `busy`
+    #[arg(long)]
+    pub(crate) wait: bool,
 
     /// How to curate, instead of the agent's history; may be given several times
     #[arg(short, long = "manager", value_name = "MANAGER")]

@@ -11,9 +11,10 @@ use std::sync::Arc;
 use anstyle::{AnsiColor, Reset, Style};
 use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
+use scrollback_agent::StopSignal;
 use scrollback_agent::agent_file::AgentFile;
 use scrollback_agent::journal::Journal;
-use scrollback_agent::provider::{Environment, Provider};
+use scrollback_agent::provider::{Catalog, Environment, Provider};
 use scrollback_agent::react::{AgentSession, QueryStatus, SessionResult};
 use scrollback_agent::runner::Runner;
 use scrollback_core::manager::{SharedManager, parse_list};
@@ -21,6 +22,7 @@ use scrollback_core::{Record, Role};
 use scrollback_subagent::read_signature;
 
 use crate::agent::{self, progress, provider_named, provider_of_file};
+use crate::amounts::counted;
 use crate::failure::{FAILED, Failure, INVALID, USAGE, complain};
 use crate::store::{Intent, Setup, block_on, now, one_line, width};
 use crate::{input, telemetry};
@@ -71,7 +73,7 @@ pub(crate) fn run(args: &ChatArgs, json: bool) -> Result<ExitCode, Failure> {
         ));
     }
     let setup = Setup::new(&args.store)?;
-    let mut file = agent_file(args)?;
+    let mut file = agent_file(args, &setup)?;
     if !args.managers.is_empty() {
         file.history = parse_list(&args.managers)?;
     }
@@ -94,6 +96,7 @@ pub(crate) fn run(args: &ChatArgs, json: bool) -> Result<ExitCode, Failure> {
     progress::follow_results(&runner.bus);
     progress::follow_throttling(&runner.bus);
     agent::on_interrupt(&runner.stop);
+    runner.catalog = Arc::new(Catalog::clone(&runner.catalog).with_recall(file.wishes));
     let stop = runner.stop.clone();
     block_on(async {
         let telemetry = telemetry::start(&setup.config)?;
@@ -104,7 +107,7 @@ pub(crate) fn run(args: &ChatArgs, json: bool) -> Result<ExitCode, Failure> {
             .await
             .map_err(|error| Failure::new(FAILED, "mcp_server", format!("{error}")))?;
         let manager = Arc::clone(&runner.manager);
-        let (journal, talk) = journal(args, &setup).await?;
+        let (journal, talk) = journal(args, &setup, &stop).await?;
         if file.recall {
             if talk.store.is_none() {
                 let message = "the agent looks things up in its record (`recall: true`), which takes a store: give --store or \
@@ -130,7 +133,7 @@ pub(crate) fn run(args: &ChatArgs, json: bool) -> Result<ExitCode, Failure> {
     })
 }
 
-fn agent_file(args: &ChatArgs) -> Result<AgentFile, Failure> {
+fn agent_file(args: &ChatArgs, setup: &Setup) -> Result<AgentFile, Failure> {
     let environment: Environment = Arc::new(|name| std::env::var(name).ok());
     let Some(file) = &args.file else {
         let read = AgentFile::parse(PLAIN, Path::new("."), &environment, read_signature);
@@ -139,17 +142,21 @@ fn agent_file(args: &ChatArgs) -> Result<AgentFile, Failure> {
     if !file.is_file() {
         return Err(Failure::new(USAGE, "io", format!("{}: no such file", file.display())));
     }
-    AgentFile::load(file, &environment, read_signature).map_err(|found| agent::invalid(file, &found))
+    AgentFile::load(file, &environment, read_signature)
+        .map_err(|found| agent::invalid(file, None, &setup.config.redaction(), &found))
 }
 
 /// The record it is written to, and where that is.
-async fn journal(args: &ChatArgs, setup: &Setup) -> Result<(Journal, Talk), Failure> {
+async fn journal(args: &ChatArgs, setup: &Setup, stop: &StopSignal) -> Result<(Journal, Talk), Failure> {
     let asked = agent::JournalOf {
         recipient: args.recipient.as_deref(),
         conversation: args.conversation.as_deref(),
         store: &args.store,
         recalls: false,
     };
+    if asked.recipient.is_some() || asked.conversation.is_some() {
+        agent::until_free(agent::WhenBusy::of(args.wait), &asked, setup, stop).await?;
+    }
     let journal = agent::journal(&asked, setup).await?;
     let stored = journal.conversation().is_some();
     let store = if stored { Some(setup.open(Intent::Write).await?) } else { None };
@@ -173,7 +180,8 @@ impl Chat<'_> {
             return Ok(());
         }
         let said = self.session.with_journal(|journal| journal.record().message_count()).await;
-        let before = if said > 0 { format!(", {said} entries so far") } else { String::new() };
+        let before =
+            if said > 0 { format!(", {} so far", counted(said as u64, "entry")) } else { String::new() };
         let model = self.provider.describe().model;
         let dim = Style::new().dimmed();
         input::print_styled(&format!("{dim}{model}{before}. /help lists commands, /quit ends.{Reset}\n"))
@@ -186,7 +194,7 @@ impl Chat<'_> {
             Typed::Quit => return Ok(false),
             Typed::Help => input::print("/undo  /why  /recall WORDS  /quit\n")?,
             Typed::Unknown(word) => {
-                complain(&format!("there is no command {word}; there are /undo, /why, /recall and /quit"));
+                complain(&format!("unknown command {word}; known: /undo, /why, /recall, /quit"));
             }
             Typed::Undo => self.undo().await?,
             Typed::Why => self.why().await?,

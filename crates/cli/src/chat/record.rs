@@ -84,6 +84,7 @@ pub(super) fn explain(
         indexes,
         body: Body::List,
         tools: None,
+        model: None,
         notes: Vec::new(),
         one_of: None,
     };

@@ -12,10 +12,10 @@ use scrollback_flow::driver::{Engine, RunStatus};
 use scrollback_flow::lens::{Lens, Listing, Reveal, WithBody};
 use serde_json::Value;
 
-use super::amounts::{counted, dollars};
 use super::args::{
     LensAction, LensArgs, LensListArgs, LensPromptArgs, LensRunArgs, LensTraceArgs, StatusArg,
 };
+use crate::amounts::{counted, dollars};
 use crate::failure::{Failure, USAGE};
 use crate::input;
 use crate::store::{Intent, Setup, block_on, now, one_line, width};
@@ -119,7 +119,7 @@ fn style(status: &str) -> Style {
 }
 
 fn clock(time: &str) -> String {
-    time.get(..19).map_or_else(|| time.to_string(), |short| short.replace('T', " "))
+    Time::parse(time).map_or_else(|| time.to_string(), crate::store::to_the_second)
 }
 
 /// How long something took, if it is over.

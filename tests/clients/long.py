@@ -74,7 +74,7 @@ def codex_roles(rounds, tokens):
 
 # How many rounds ago the model saw what it speaks of. In the public sessions of Claude Code that this was measured on, 97 % of the
 # names in arguments stand in the newest 50,000 tokens, all of those in answers do, and of the older ones the model itself
-# had used 85 % before. Here more is old than there: a fifth of what calls name.
+# had used 85 % before. Here more is old than there: a fifth of what calls name is from five rounds ago or more.
 AGES = (0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 5, 8, 13)
 RECENT = 3
 USED_BEFORE = 0.85

@@ -14,6 +14,7 @@ mod honest;
 mod large;
 mod linear;
 mod lisp;
+mod old_scripts;
 mod operating;
 mod runs;
 mod sdk;

@@ -37,8 +37,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!(positions(&record.view(&cx, &*window)?), [0, 1, 4, 5]);
 
     // A cut is kept even if the configuration changes: what was paid for in the prompt cache stays.
-    let cut =
-        Decision::Cut { before: 3, held: None, by: "me".into(), scope: None, kept: Vec::new(), factor: None };
+    let cut = Decision::Cut {
+        before: 3,
+        held: None,
+        by: "me".into(),
+        scope: None,
+        kept: Vec::new(),
+        owed: Vec::new(),
+        notice: None,
+        factor: None,
+    };
     let at = record.decide(cut, Time::default())?;
     let view = record.view(&cx, &*manager::parse("passthrough")?)?;
     assert_eq!(positions(&view), [0, 1, 3, 4, 5]);

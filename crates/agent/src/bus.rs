@@ -13,6 +13,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::effects::{Clock, SystemClock};
+use crate::error::{AgentError, AgentErrorKind};
 
 /// Something that happened. Immutable, and told as JSON under its name.
 pub trait Event: Serialize + Send + Sync + 'static {
@@ -210,7 +211,7 @@ pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a message")
 }
 
-/// What became of a publication.
+/// The outcome of a publication.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PublishResult {
     /// How many handlers were called.
@@ -235,21 +236,13 @@ impl PublishResult {
     }
 
     /// One error for all failures, for callers who care.
-    pub fn raise(self) -> Result<(), HandlersFailed> {
-        if self.is_ok() { Ok(()) } else { Err(HandlersFailed(self.failures)) }
-    }
-}
-
-/// The failures of one publication.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HandlersFailed(pub Vec<HandlerFailure>);
-
-impl fmt::Display for HandlersFailed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    pub fn raise(self) -> Result<(), AgentError> {
+        if self.is_ok() {
+            return Ok(());
+        }
         let told: Vec<String> =
-            self.0.iter().map(|failure| format!("{}: {}", failure.handler, failure.error)).collect();
-        write!(f, "{} of the handlers failed: {}", self.0.len(), told.join("; "))
+            self.failures.iter().map(|failure| format!("{}: {}", failure.handler, failure.error)).collect();
+        let message = format!("{} of the handlers failed: {}", told.len(), told.join("; "));
+        Err(AgentError::new(AgentErrorKind::Handlers, message))
     }
 }
-
-impl Error for HandlersFailed {}

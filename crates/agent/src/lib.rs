@@ -19,6 +19,7 @@ mod bus;
 pub mod config;
 pub mod document;
 mod effects;
+mod error;
 pub mod event;
 pub mod exchange;
 pub mod journal;
@@ -34,7 +35,8 @@ pub mod tool;
 pub mod trajectory;
 
 pub use bus::{
-    Event, EventBus, HandlerError, HandlerFailure, HandlersFailed, PublishResult, Published, Subscription,
+    Event, EventBus, HandlerError, HandlerFailure, PublishResult, Published, Subscription,
 };
 pub use effects::{BoxFuture, Clock, FakeClock, Random, Seeded, StopSignal, SystemClock, between, later};
+pub use error::{AgentError, AgentErrorKind};
 pub use summarizer::ModelSummarizer;

@@ -7,8 +7,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use scrollback_agent::tool::mcp::{McpError, McpErrorKind, McpServer, McpTransport, connect};
+use scrollback_agent::tool::mcp::{McpServer, McpTransport, connect};
 use scrollback_agent::tool::{Call, Effects, Tool, ToolOutcome, ToolOutput, Toolbox};
+use scrollback_agent::{AgentError, AgentErrorKind};
 use serde_json::{Value, json};
 
 use crate::support::mcp_server::program;
@@ -26,7 +27,7 @@ async fn tools(server: McpServer) -> Toolbox {
     tools
 }
 
-async fn refused(server: McpServer) -> McpError {
+async fn refused(server: McpServer) -> AgentError {
     match connect(server).await {
         Err(error) => error,
         Ok(_) => panic!("the server is fine"),
@@ -138,10 +139,10 @@ async fn only_allowed_tools_are_had_and_unknown_ones_are_told() {
     assert_eq!(names, ["test__fail", "test__dotted_name"]);
 
     let error = refused(allow(&["fail", "read_file"])).await;
-    assert_eq!(error.kind(), McpErrorKind::UnknownTool);
+    assert_eq!(error.kind(), AgentErrorKind::ServerTool);
     assert_eq!(
         error.to_string(),
-        "MCP server \"test\": there is no tool \"read_file\"; the tools are: child, crash, crash_once, \
+        "MCP server \"test\": unknown tool \"read_file\"; known: child, crash, crash_once, \
          dotted.name, echo, environment, fail, picture, slow, sum"
     );
 }
@@ -174,7 +175,7 @@ async fn a_server_that_always_crashes_gives_failures_and_no_hang() {
         let problem = failure(run(&tools, "test__crash", json!({})).await);
         assert_eq!(
             problem,
-            "the MCP server test is gone: the connection was closed: exit code 3: the disk is on fire"
+            "lost the connection to MCP server test: the connection was closed: exit code 3: the disk is on fire"
         );
     }
     // Whatever else it has still works.
@@ -186,26 +187,26 @@ async fn a_program_that_is_no_server_is_told_with_what_it_said() {
     let sh = |script: &str| {
         McpServer::new("bad", McpTransport::Command(["sh", "-c", script].map(String::from).to_vec()))
     };
-    let told = |error: &McpError| (error.kind(), error.to_string());
+    let told = |error: &AgentError| (error.kind(), error.to_string());
     let (kind, problem) = told(&refused(sh("echo no root given >&2; exit 7")).await);
-    assert_eq!(kind, McpErrorKind::Unreachable);
+    assert_eq!(kind, AgentErrorKind::ServerUnreachable);
     assert!(problem.ends_with("exit code 7: no root given"), "{problem}");
     let slow = McpServer { timeout: Duration::from_millis(500), ..sh("echo thinking >&2; exec sleep 1000") };
     let (kind, problem) = told(&refused(slow).await);
-    assert_eq!(kind, McpErrorKind::Unreachable);
+    assert_eq!(kind, AgentErrorKind::ServerUnreachable);
     assert_eq!(problem, "MCP server \"bad\": no answer within 0.5 s: thinking");
     let error =
         json!({ "jsonrpc": "2.0", "id": 0, "error": { "code": -32600, "message": "a key is missing" } });
     let (kind, problem) = told(&refused(sh(&format!("read line; echo '{error}'; cat"))).await);
-    assert_eq!(kind, McpErrorKind::Unreachable);
+    assert_eq!(kind, AgentErrorKind::ServerUnreachable);
     assert_eq!(problem, "MCP server \"bad\": it refused the connection: a key is missing");
 
     let missing = McpServer::new("bad", McpTransport::Command(vec!["/no/such/program".into()]));
     let (kind, problem) = told(&refused(missing).await);
-    assert_eq!(kind, McpErrorKind::Unreachable);
+    assert_eq!(kind, AgentErrorKind::ServerUnreachable);
     assert!(problem.contains("\"/no/such/program\" cannot be started"), "{problem}");
     let empty = McpServer::new("bad", McpTransport::Command(Vec::new()));
-    assert_eq!(refused(empty).await.kind(), McpErrorKind::Setting);
+    assert_eq!(refused(empty).await.kind(), AgentErrorKind::ServerSetting);
 }
 
 #[tokio::test]
@@ -239,7 +240,7 @@ async fn a_child_that_holds_the_pipes_does_not_hide_that_the_server_is_gone() {
     let tools = tools(server(&["stdio"])).await;
     let ToolOutcome::Done(pids) = run(&tools, "test__child", json!({})).await else { panic!() };
     let problem = failure(run(&tools, "test__crash", json!({})).await);
-    assert!(problem.starts_with("the MCP server test is gone"), "{problem}");
+    assert!(problem.starts_with("lost the connection to MCP server test"), "{problem}");
     let pids = pids.into_text();
     eventually("the child has ended", || !pids.split(' ').any(runs)).await;
 }
@@ -300,7 +301,7 @@ async fn a_server_over_http_is_reached_again_after_it_was_gone() {
     drop(http);
     for _ in 0..2 {
         let problem = failure(run(&tools, "web__echo", json!({ "text": "x" })).await);
-        assert!(problem.starts_with("the MCP server web is gone: "), "{problem}");
+        assert!(problem.starts_with("lost the connection to MCP server web: "), "{problem}");
         assert!(problem.contains("refused") && !problem.contains("secret"), "{problem}");
     }
     // The new one does not know the old one's sessions.
@@ -313,7 +314,7 @@ async fn a_server_over_http_that_dies_in_a_call_gives_a_failure() {
     let http = Http::start(0);
     let tools = tools(http.server()).await;
     let problem = failure(run(&tools, "web__crash", json!({})).await);
-    assert!(problem.starts_with("the MCP server web is gone: "), "{problem}");
+    assert!(problem.starts_with("lost the connection to MCP server web: "), "{problem}");
 }
 
 #[tokio::test]
@@ -328,10 +329,10 @@ async fn servers_over_http_must_be_safe() {
         ("https://example.org/mcp", "no header", "\"no header\" is not a valid header"),
     ] {
         let error = refused(at(url, header)).await;
-        assert_eq!(error.kind(), McpErrorKind::Setting);
+        assert_eq!(error.kind(), AgentErrorKind::ServerSetting);
         assert_eq!(error.to_string(), format!("MCP server \"web\": {wanted}"));
     }
     let error = refused(at("http://127.0.0.1:1/", "x-key")).await;
-    assert_eq!(error.kind(), McpErrorKind::Unreachable);
+    assert_eq!(error.kind(), AgentErrorKind::ServerUnreachable);
     assert!(error.to_string().contains("refused"), "{error}");
 }

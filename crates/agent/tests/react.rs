@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use scrollback_agent::AgentErrorKind;
 use scrollback_agent::journal::Journal;
 use scrollback_agent::provider::script::Script;
 use scrollback_agent::provider::{Api, Endpoint, Http, ReplyDelivery, ResponseFormat, Scripted};
@@ -11,7 +12,7 @@ use scrollback_agent::react::{AgentSession, Extract, QueryStatus, React, ReactMo
 use scrollback_agent::runner::Runner;
 use scrollback_agent::tool::tool;
 use scrollback_agent::trajectory::{
-    Current, StepKind, Trajectory, TrajectoryError, context_prompt, messages_view, recent_for_extract, steps,
+    Current, StepKind, Trajectory, context_prompt, messages_view, recent_for_extract, steps,
 };
 use scrollback_core::manager::parse;
 use scrollback_core::model::ModelName;
@@ -144,7 +145,7 @@ async fn errors_are_observations_and_the_loop_goes_on() {
     let session = session(
         r#"
 - reply: '{"thought": "try", "tool_name": "no_such", "tool_args": {}}'
-- {expect: {contains: ["Observation: Error: there is no tool"]}, reply: '{"thought": "again", "tool_name": "get_weather", "tool_args": {"city": "Atlantis"}}'}
+- {expect: {contains: ["Observation: Error: unknown tool"]}, reply: '{"thought": "again", "tool_name": "get_weather", "tool_args": {"city": "Atlantis"}}'}
 - {expect: {contains: ["Observation: Error: no such city"]}, reply: '{"thought": "give up", "tool_name": "finish"}'}
 - reply: There is no such city.
 "#,
@@ -242,14 +243,10 @@ fn steps_are_added_as_entries_and_results_need_their_call() {
     assert_eq!((a.as_str(), b.as_str()), ("call_1_0", "call_1_1"));
     trajectory.add_tool_result(&b, Ok("cloudy"), Time(2)).unwrap();
     trajectory.add_tool_result(&a, Err("broken"), Time(3)).unwrap();
-    assert_eq!(
-        trajectory.add_tool_result(&a, Ok("late"), Time(4)),
-        Err(TrajectoryError::AnsweredBefore(a.clone()))
-    );
-    assert_eq!(
-        trajectory.add_tool_result("x", Ok("?"), Time(4)),
-        Err(TrajectoryError::UnknownCall("x".into()))
-    );
+    let late = trajectory.add_tool_result(&a, Ok("late"), Time(4)).unwrap_err();
+    assert_eq!(late.kind(), AgentErrorKind::AnsweredBefore);
+    let unknown = trajectory.add_tool_result("x", Ok("?"), Time(4)).unwrap_err();
+    assert_eq!(unknown.kind(), AgentErrorKind::UnknownCall);
     trajectory.add_answer("Cloudy and broken", Time(5)).unwrap();
     let record = trajectory.into_record().unwrap();
     assert_eq!(record.len(), 5, "a thought and its tool uses are one entry");

@@ -171,13 +171,13 @@ fn bad_snapshots_are_refused_with_the_place_and_change_nothing() {
     let broken = |change: &dyn Fn(&mut Snapshot)| {
         let mut snapshot = good.clone();
         change(&mut snapshot);
-        session.rollback(&snapshot).unwrap_err()
+        session.rollback(&snapshot).unwrap_err().to_string()
     };
-    assert_eq!(broken(&|snapshot| snapshot.version = "2".into()).path, "/version");
-    assert_eq!(broken(&|snapshot| snapshot.slices[1].name = "Fiction".into()).path, "/slices/1/type");
-    assert_eq!(broken(&|snapshot| snapshot.slices[1].kind = "log".into()).path, "/slices/1/kind");
+    assert!(broken(&|snapshot| snapshot.version = "2".into()).starts_with("/version: "));
+    assert!(broken(&|snapshot| snapshot.slices[1].name = "Fiction".into()).starts_with("/slices/1/type: "));
+    assert!(broken(&|snapshot| snapshot.slices[1].kind = "log".into()).starts_with("/slices/1/kind: "));
     let wrong = broken(&|snapshot| snapshot.slices[1].items = vec![serde_json::json!({ "key": 1 })]);
-    assert_eq!(wrong.path, "/slices/1/items/0");
+    assert!(wrong.starts_with("/slices/1/items/0: "), "{wrong}");
     assert!(Snapshot::parse("{").is_err() && Snapshot::parse(r#"{"version":"1","x":1}"#).is_err());
     assert_eq!(facts(&session), [fact("a", 1)]);
 }

@@ -69,7 +69,7 @@ pub use block::{
     ToolResult,
 };
 pub use chain::{Link, body_hash, first_link, link, link_over};
-pub use context::{CurationContext, Summaries, Tools, Unfinished};
+pub use context::{CurationContext, RecallWishes, Summaries, Tools, Unfinished};
 pub use decision::{Decision, PlanItem, Span, SummaryPlace};
 pub use entry::{ContentState, Entry, Meta, Origin, Part, Role, Status, Time, Usage};
 pub use error::CurationError;

@@ -6,6 +6,7 @@ use crate::value::Value;
 
 /// What kind of trouble it is: the word that hosts, tests and models act on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[non_exhaustive]
 pub enum Reason {
     /// The text is not a program.
     ParseError,

@@ -1,7 +1,6 @@
 //! Strategies compared: the same tasks under each, and recorded calls rendered by each.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::sync::Arc;
 
 use scrollback_agent::between;
@@ -9,8 +8,9 @@ use scrollback_core::json::{self, Raw};
 use scrollback_lisp::{Env, Memory, Program, Value};
 use serde::Serialize;
 
-use super::agent::{BadData, InheritedSettings, SubAgent};
+use super::agent::{InheritedSettings, SubAgent};
 use super::compression::{Chosen, Rendered};
+use super::error::{SubagentError, SubagentErrorKind};
 use super::host::Host;
 use super::record::RecordedMission;
 use super::show::{Private, Show};
@@ -40,31 +40,23 @@ enum ExpectedAnswer {
     Check(Program),
 }
 
-/// A task that cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadTask(String);
-
-impl fmt::Display for BadTask {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
+fn bad_task(problem: String) -> SubagentError {
+    SubagentError::new(SubagentErrorKind::Task, problem)
 }
-
-impl std::error::Error for BadTask {}
 
 impl TrialTask {
     /// Reads tasks, one JSON object a line: `id`, `mission`, `data`, and `expected` or `check`.
-    pub fn read_all(text: &str) -> Result<Vec<TrialTask>, BadTask> {
+    pub fn read_all(text: &str) -> Result<Vec<TrialTask>, SubagentError> {
         let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-        let tasks: Result<Vec<TrialTask>, BadTask> = lines
+        let tasks: Result<Vec<TrialTask>, SubagentError> = lines
             .map(|(at, line)| {
-                let told = |problem: String| BadTask(format!("line {}: {problem}", at + 1));
+                let told = |problem: String| bad_task(format!("line {}: {problem}", at + 1));
                 let raw = json::check(line).map_err(|error| told(error.to_string()))?;
                 TrialTask::read(raw, at + 1).map_err(told)
             })
             .collect();
         match tasks {
-            Ok(tasks) if tasks.is_empty() => Err(BadTask("there are no tasks".into())),
+            Ok(tasks) if tasks.is_empty() => Err(bad_task("there are no tasks".into())),
             other => other,
         }
     }
@@ -128,7 +120,7 @@ struct Trial {
     milliseconds: f64,
 }
 
-/// A mean with its 95 percent interval; the interval is none where one run says nothing about others.
+/// A mean with its 95 percent interval; there is no interval where one run says nothing about others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Mean {
     /// The mean.
@@ -241,7 +233,7 @@ pub async fn compare(
     repeat: usize,
     settings: &InheritedSettings,
     host: &Arc<Host>,
-) -> Result<StrategySummary, BadData> {
+) -> Result<StrategySummary, SubagentError> {
     let settings = InheritedSettings { compression: Some(strategy.1.clone()), ..settings.clone() };
     let (mut trials, mut wrong) = (Vec::new(), Vec::new());
     for task in tasks {

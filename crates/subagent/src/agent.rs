@@ -1,16 +1,16 @@
 //! A sub-agent as it is written down: its mission, what it may use, and how far it may go.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use scrollback_agent::provider::Provider;
 use scrollback_agent::runner::Throttle;
-use scrollback_lisp::{Mismatch, Signature, Validation, Value};
+use scrollback_lisp::{Signature, Validation, Value};
 
 use super::compression::Chosen;
-use super::mission::{PromptTemplate, UnknownPlaceholder};
+use super::error::{SubagentError, SubagentErrorKind};
+use super::mission::PromptTemplate;
 use super::step::{EndReason, Fail, Step};
 use super::system_prompt::SystemPrompt;
 use super::tools::{AgentTool, by_name};
@@ -124,58 +124,6 @@ impl Default for AgentLimits {
     }
 }
 
-/// A sub-agent that cannot be made.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum BadAgent {
-    /// The mission says nothing.
-    BlankMission,
-    /// The mission has a placeholder that nothing fills.
-    Placeholder(UnknownPlaceholder),
-    /// A name that programs end with, or that is there already.
-    Name(String),
-    /// A tool needs a signature, and the agent has none.
-    NoSignature(String),
-}
-
-impl fmt::Display for BadAgent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            BadAgent::BlankMission => f.write_str("the mission is blank; say what is to be done"),
-            BadAgent::Placeholder(error) => error.fmt(f),
-            BadAgent::Name(problem) => f.write_str(problem),
-            BadAgent::NoSignature(name) => {
-                write!(
-                    f,
-                    "the agent {name:?} has no signature, so it cannot be a tool; write one: \"(name :type) -> :type\""
-                )
-            }
-        }
-    }
-}
-
-impl std::error::Error for BadAgent {}
-
-impl From<UnknownPlaceholder> for BadAgent {
-    fn from(error: UnknownPlaceholder) -> Self {
-        BadAgent::Placeholder(error)
-    }
-}
-
-/// Data that does not fit the signature, every place of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadData(pub Vec<Mismatch>);
-
-impl fmt::Display for BadData {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown: Vec<String> = self.0.iter().take(10).map(|mismatch| format!("data {mismatch}")).collect();
-        f.write_str(&shown.join("; "))?;
-        let more = self.0.len().saturating_sub(10);
-        if more > 0 { write!(f, "; and {more} more") } else { Ok(()) }
-    }
-}
-
-impl std::error::Error for BadData {}
-
 impl SubAgent {
     /// A sub-agent with a mission and a signature, and the usual limits.
     ///
@@ -186,9 +134,9 @@ impl SubAgent {
     /// assert!(SubAgent::new("Who spent more than {{limit}}?", signature.clone()).is_ok());
     /// assert!(SubAgent::new("Who spent more than {{limt}}?", signature).is_err());
     /// ```
-    pub fn new(mission: &str, signature: Option<Signature>) -> Result<Self, BadAgent> {
+    pub fn new(mission: &str, signature: Option<Signature>) -> Result<Self, SubagentError> {
         if mission.trim().is_empty() {
-            return Err(BadAgent::BlankMission);
+            return Err(blank());
         }
         let mission = PromptTemplate::parse(mission);
         mission.check(signature.as_ref())?;
@@ -211,9 +159,9 @@ impl SubAgent {
     }
 
     /// The same with another mission.
-    pub fn with_mission(mut self, mission: &str) -> Result<Self, BadAgent> {
+    pub fn with_mission(mut self, mission: &str) -> Result<Self, SubagentError> {
         if mission.trim().is_empty() {
-            return Err(BadAgent::BlankMission);
+            return Err(blank());
         }
         self.mission = PromptTemplate::parse(mission);
         self.mission.check(self.signature.as_ref())?;
@@ -221,26 +169,26 @@ impl SubAgent {
     }
 
     /// Adds a tool.
-    pub fn add_tool(&mut self, tool: AgentTool) -> Result<(), BadAgent> {
+    pub fn add_tool(&mut self, tool: AgentTool) -> Result<(), SubagentError> {
         let name = tool.line.name.clone();
         reserved("tool", &name)?;
         if self.tools.insert(name.clone(), tool).is_some() {
-            return Err(BadAgent::Name(format!("two tools have the name {name:?}")));
+            return Err(unnamed(format!("two tools have the name {name:?}")));
         }
         Ok(())
     }
 
     /// Adds data, in place of what has the same name.
-    pub fn add_data(&mut self, name: &str, value: Value) -> Result<(), BadAgent> {
+    pub fn add_data(&mut self, name: &str, value: Value) -> Result<(), SubagentError> {
         reserved("data", name)?;
         self.data.insert(name.into(), value);
         Ok(())
     }
 
     /// This agent as a tool of another: its data are the arguments, its return is the result.
-    pub fn as_tool(&self, name: &str, description: Option<&str>) -> Result<AgentTool, BadAgent> {
+    pub fn as_tool(&self, name: &str, description: Option<&str>) -> Result<AgentTool, SubagentError> {
         if self.signature.is_none() {
-            return Err(BadAgent::NoSignature(self.name.clone()));
+            return Err(no_signature(&self.name));
         }
         Ok(AgentTool::agent(name, description.map(String::from), Arc::new(self.clone())))
     }
@@ -252,7 +200,7 @@ impl SubAgent {
         signature: Signature,
         description: Option<&str>,
         timeout: Option<Duration>,
-    ) -> Result<AgentTool, BadAgent> {
+    ) -> Result<AgentTool, SubagentError> {
         let mut agent = SubAgent::new(prompt, Some(signature))?;
         (agent.name, agent.max_turns, agent.limits.mission_timeout) = (name.into(), 1, timeout);
         agent.as_tool(name, description)
@@ -282,12 +230,12 @@ impl SubAgent {
     pub(crate) fn given(
         &self,
         more: &BTreeMap<String, Value>,
-    ) -> Result<(BTreeMap<String, Value>, Vec<String>), BadData> {
+    ) -> Result<(BTreeMap<String, Value>, Vec<String>), SubagentError> {
         let mut data = self.data.clone();
         data.extend(more.iter().map(|(name, value)| (name.clone(), value.clone())));
         let Some(signature) = &self.signature else { return Ok((data, Vec::new())) };
         let args = data.iter().map(|(name, value)| (Value::str(name.as_str()), value.clone())).collect();
-        let accepted = signature.accept(self.validation, &args).map_err(BadData)?;
+        let accepted = signature.accept(self.validation, &args).map_err(SubagentError::data)?;
         Ok((by_name(&accepted.args), accepted.warnings))
     }
 
@@ -296,7 +244,7 @@ impl SubAgent {
     ///
     /// After a step that failed no model is asked: run, the agent gives a step that ends as `chained_failure`, and so does
     /// every one after it, for the same cause.
-    pub fn then(&self, step: &Step) -> Result<SubAgent, NotChained> {
+    pub fn then(&self, step: &Step) -> Result<SubAgent, SubagentError> {
         let mut next = self.clone();
         let value = match &step.outcome {
             Ok(value) => value,
@@ -306,15 +254,17 @@ impl SubAgent {
             }
         };
         let Value::Map(returned) = value else {
-            return Err(NotChained::NoMap(value.label()));
+            let label = value.label();
+            let message = format!("the step before returned {label}; only a map can be the data of the next");
+            return Err(SubagentError::new(SubagentErrorKind::NotAMap, message));
         };
         for (name, value) in by_name(returned) {
-            next.add_data(&name, value).map_err(NotChained::Name)?;
+            next.add_data(&name, value)?;
             if let Some(text) = step.descriptions.get(&name) {
                 next.descriptions.entry(name).or_insert_with(|| text.clone());
             }
         }
-        next.given(&BTreeMap::new()).map_err(NotChained::Missing)?;
+        next.given(&BTreeMap::new())?;
         Ok(next)
     }
 }
@@ -330,39 +280,28 @@ fn chained(step: &Step, fail: &Fail) -> Fail {
     }
 }
 
-/// Why one agent cannot follow another. Nothing was asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NotChained {
-    /// The one before returned something that has no names.
-    NoMap(String),
-    /// It returned something under a name that cannot be data.
-    Name(BadAgent),
-    /// It did not return what this one needs.
-    Missing(BadData),
+fn blank() -> SubagentError {
+    SubagentError::new(SubagentErrorKind::BlankMission, "the mission is blank; say what is to be done")
 }
 
-impl fmt::Display for NotChained {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            NotChained::NoMap(label) => {
-                write!(f, "the step before returned {label}; only a map can be the data of the next")
-            }
-            NotChained::Name(error) => error.fmt(f),
-            NotChained::Missing(error) => error.fmt(f),
-        }
-    }
+fn unnamed(problem: String) -> SubagentError {
+    SubagentError::new(SubagentErrorKind::Name, problem)
 }
 
-impl std::error::Error for NotChained {}
+/// The error about an agent that is to be a tool and does not say what it takes.
+pub(crate) fn no_signature(name: &str) -> SubagentError {
+    let message = format!(
+        "the agent {name:?} has no signature, so it cannot be a tool; write one: \"(name :type) -> :type\""
+    );
+    SubagentError::new(SubagentErrorKind::NoSignature, message)
+}
 
-fn reserved(what: &str, name: &str) -> Result<(), BadAgent> {
+fn reserved(what: &str, name: &str) -> Result<(), SubagentError> {
     if RESERVED.contains(&name) {
-        return Err(BadAgent::Name(format!(
-            "{what} {name:?}: programs end with ({name} …); give it another name"
-        )));
+        return Err(unnamed(format!("{what} {name:?}: programs end with ({name} …); give it another name")));
     }
     if name.is_empty() {
-        return Err(BadAgent::Name(format!("{what}: a name is missing")));
+        return Err(unnamed(format!("{what}: a name is missing")));
     }
     Ok(())
 }

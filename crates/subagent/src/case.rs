@@ -1,7 +1,6 @@
 //! Rendering cases: a mission and its turns as JSON, to see what the next call would be sent without asking anybody.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use scrollback_core::json::{self, JsonKind, Raw};
 use scrollback_core::nearest::nearest;
@@ -9,6 +8,7 @@ use scrollback_lisp::{Definition, Map, Memory, Signature, Text, ToolRecord, Valu
 use serde_json::{Value as Json, json};
 
 use super::compression::{Chosen, Rendered, normalize};
+use super::error::SubagentError;
 use super::input::{Input, ToolLine};
 use super::mission::PromptTemplate;
 use super::system_prompt::SystemPrompt;
@@ -28,27 +28,8 @@ pub struct Case {
     pub compression: Chosen,
 }
 
-/// What is wrong with a case, and where.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadCase {
-    path: String,
-    message: String,
-}
-
-impl fmt::Display for BadCase {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.path.is_empty() {
-            f.write_str(&self.message)
-        } else {
-            write!(f, "{}: {}", self.path, self.message)
-        }
-    }
-}
-
-impl std::error::Error for BadCase {}
-
-fn bad<T>(path: &str, message: impl Into<String>) -> Result<T, BadCase> {
-    Err(BadCase { path: path.into(), message: message.into() })
+fn bad<T>(path: &str, message: impl Into<String>) -> Result<T, SubagentError> {
+    Err(SubagentError::case(path, message))
 }
 
 const FIELDS: [&str; 10] =
@@ -58,14 +39,13 @@ const TURN_FIELDS: [&str; 8] =
 
 impl Case {
     /// Reads a case.
-    pub fn parse(text: &[u8]) -> Result<Self, BadCase> {
-        let raw = json::check_bytes(text)
-            .map_err(|error| BadCase { path: String::new(), message: error.to_string() })?;
+    pub fn parse(text: &[u8]) -> Result<Self, SubagentError> {
+        let raw = json::check_bytes(text).map_err(|error| SubagentError::case("", error.to_string()))?;
         Case::read(raw)
     }
 
     /// Reads a case from JSON that was checked.
-    pub fn read(raw: Raw<'_>) -> Result<Self, BadCase> {
+    pub fn read(raw: Raw<'_>) -> Result<Self, SubagentError> {
         let case = Object::of(raw, "", &FIELDS)?;
         let signature = case.text("signature")?.map(|text| signature(&text, "signature")).transpose()?;
         let data = case.get("data").map_or(Ok(BTreeMap::new()), |raw| data(raw, "data"))?;
@@ -99,7 +79,7 @@ impl Case {
         };
         let compression = normalize(&setting)
             .and_then(|chosen| chosen.with_options(&options))
-            .map_err(|error| BadCase { path: "compression".into(), message: error.to_string() })?;
+            .map_err(|error| SubagentError::case("compression", error.to_string()))?;
         let (turns, memory) = turns(&case)?;
         let id = case.get("id").map(|id| id.text().to_string());
         Ok(Case { id, input, turns, memory, compression })
@@ -125,7 +105,7 @@ impl Rendered {
 }
 
 /// The turns in order, and the definitions after the last that succeeded.
-fn turns(case: &Object<'_>) -> Result<(Vec<Turn>, Memory), BadCase> {
+fn turns(case: &Object<'_>) -> Result<(Vec<Turn>, Memory), SubagentError> {
     let mut turns: Vec<Turn> = Vec::new();
     let mut memory = Memory::default();
     let mut texts = BTreeMap::new();
@@ -165,7 +145,7 @@ fn turns(case: &Object<'_>) -> Result<(Vec<Turn>, Memory), BadCase> {
     Ok((turns, memory))
 }
 
-fn error(turn: &Object<'_>) -> Result<Option<TurnError>, BadCase> {
+fn error(turn: &Object<'_>) -> Result<Option<TurnError>, SubagentError> {
     let Some(raw) = turn.get("error") else { return Ok(None) };
     let error = Object::of(raw, &format!("{}.error", turn.path), &["reason", "message"])?;
     Ok(Some(TurnError {
@@ -180,7 +160,7 @@ fn snapshot(
     path: &str,
     before: &Memory,
     texts: &mut BTreeMap<String, String>,
-) -> Result<Memory, BadCase> {
+) -> Result<Memory, SubagentError> {
     if raw.kind() != JsonKind::Object {
         return bad(path, "must be an object from names to definitions");
     }
@@ -198,7 +178,7 @@ fn snapshot(
     Ok(memory)
 }
 
-fn definition(raw: Raw<'_>, path: &str) -> Result<Definition, BadCase> {
+fn definition(raw: Raw<'_>, path: &str) -> Result<Definition, SubagentError> {
     if let Some(text) = raw.string() {
         return Ok(Definition { value: Some(value(&text, path)?), ..Definition::default() });
     }
@@ -217,7 +197,7 @@ fn definition(raw: Raw<'_>, path: &str) -> Result<Definition, BadCase> {
 }
 
 /// A function of which only the parameters are known.
-fn function(params: &str, path: &str) -> Result<Value, BadCase> {
+fn function(params: &str, path: &str) -> Result<Value, SubagentError> {
     // One vector, or one per arity.
     for source in [format!("(fn {params} nil)"), format!("(fn {})", arities(params))] {
         let saved = json!({ "function": source }).to_string();
@@ -252,19 +232,19 @@ fn arities(params: &str) -> String {
 }
 
 /// A value from its text. Functions print, but do not read: one with the same parameters stands for it.
-pub(crate) fn value(text: &str, path: &str) -> Result<Value, BadCase> {
+pub(crate) fn value(text: &str, path: &str) -> Result<Value, SubagentError> {
     match Value::read(text) {
         Ok(value) => Ok(value),
         Err(problem) => match text.trim().strip_prefix("#fn") {
             Some("[...]") => Value::restore(&json!({ "function": "identity" }).to_string())
-                .map_err(|message| BadCase { path: path.into(), message }),
+                .map_err(|message| SubagentError::case(path, message)),
             Some(params) => function(params, path),
             None => bad(path, format!("{text:?} is not a value: {problem}")),
         },
     }
 }
 
-fn call(raw: Raw<'_>, path: &str) -> Result<ToolRecord, BadCase> {
+fn call(raw: Raw<'_>, path: &str) -> Result<ToolRecord, SubagentError> {
     let call = Object::of(raw, path, &["name", "args", "result", "error", "duration_ms"])?;
     let Some(name) = call.text("name")? else { return bad(path, "`name` is missing") };
     let args = match call.get("args").map(|raw| Value::from_json(raw.text())) {
@@ -279,7 +259,7 @@ fn call(raw: Raw<'_>, path: &str) -> Result<ToolRecord, BadCase> {
     Ok(ToolRecord { name, args, result, duration: None })
 }
 
-fn tool(raw: Raw<'_>, path: &str) -> Result<ToolLine, BadCase> {
+fn tool(raw: Raw<'_>, path: &str) -> Result<ToolLine, SubagentError> {
     let tool = Object::of(raw, path, &["name", "signature", "description"])?;
     let Some(name) = tool.text("name")? else { return bad(path, "`name` is missing") };
     let place = format!("{path}.signature");
@@ -287,18 +267,17 @@ fn tool(raw: Raw<'_>, path: &str) -> Result<ToolLine, BadCase> {
     Ok(ToolLine { name, signature, description: tool.text("description")? })
 }
 
-fn signature(text: &str, path: &str) -> Result<Signature, BadCase> {
-    Signature::parse(text).map_err(|error| BadCase { path: path.into(), message: error.to_string() })
+fn signature(text: &str, path: &str) -> Result<Signature, SubagentError> {
+    Signature::parse(text).map_err(|error| SubagentError::case(path, error.to_string()))
 }
 
 /// Data by name, from the text of a file.
-pub fn read_data(text: &[u8]) -> Result<BTreeMap<String, Value>, BadCase> {
-    let raw = json::check_bytes(text)
-        .map_err(|error| BadCase { path: String::new(), message: error.to_string() })?;
+pub fn read_data(text: &[u8]) -> Result<BTreeMap<String, Value>, SubagentError> {
+    let raw = json::check_bytes(text).map_err(|error| SubagentError::case("", error.to_string()))?;
     data(raw, "data")
 }
 
-fn data(raw: Raw<'_>, path: &str) -> Result<BTreeMap<String, Value>, BadCase> {
+fn data(raw: Raw<'_>, path: &str) -> Result<BTreeMap<String, Value>, SubagentError> {
     if raw.kind() != JsonKind::Object {
         return bad(path, "must be an object from names to values");
     }
@@ -318,14 +297,13 @@ struct Object<'a> {
 
 impl<'a> Object<'a> {
     /// An object with none but known fields.
-    fn of(raw: Raw<'a>, path: &str, known: &[&str]) -> Result<Self, BadCase> {
+    fn of(raw: Raw<'a>, path: &str, known: &[&str]) -> Result<Self, SubagentError> {
         if raw.kind() != JsonKind::Object {
             return bad(path, format!("must be an object, not {}", raw.kind().name()));
         }
-        let members = raw.object().map_err(|twice| BadCase {
-            path: path.into(),
-            message: format!("the key {twice:?} appears twice"),
-        })?;
+        let members = raw
+            .object()
+            .map_err(|twice| SubagentError::case(path, format!("the key {twice:?} appears twice")))?;
         for (name, _) in members.members() {
             if !known.contains(&&**name) {
                 let hint = nearest(name, known.iter().copied()).map_or_else(
@@ -346,11 +324,11 @@ impl<'a> Object<'a> {
         if self.path.is_empty() { name.into() } else { format!("{}.{name}", self.path) }
     }
 
-    fn wrong<T>(&self, name: &str, wanted: &str, found: Raw<'_>) -> Result<T, BadCase> {
+    fn wrong<T>(&self, name: &str, wanted: &str, found: Raw<'_>) -> Result<T, SubagentError> {
         bad(&self.place(name), format!("must be {wanted}, not {}", found.kind().name()))
     }
 
-    fn text(&self, name: &str) -> Result<Option<String>, BadCase> {
+    fn text(&self, name: &str) -> Result<Option<String>, SubagentError> {
         let Some(raw) = self.get(name) else { return Ok(None) };
         match raw.string() {
             Some(text) => Ok(Some(text.into_owned())),
@@ -358,7 +336,7 @@ impl<'a> Object<'a> {
         }
     }
 
-    fn count(&self, name: &str) -> Result<Option<usize>, BadCase> {
+    fn count(&self, name: &str) -> Result<Option<usize>, SubagentError> {
         let Some(raw) = self.get(name) else { return Ok(None) };
         match raw.text().parse::<usize>() {
             Ok(number) if number > 0 => Ok(Some(number)),
@@ -366,7 +344,7 @@ impl<'a> Object<'a> {
         }
     }
 
-    fn flag(&self, name: &str) -> Result<Option<bool>, BadCase> {
+    fn flag(&self, name: &str) -> Result<Option<bool>, SubagentError> {
         let Some(raw) = self.get(name) else { return Ok(None) };
         match raw.kind() {
             JsonKind::Bool => Ok(Some(raw.text() == "true")),
@@ -374,7 +352,7 @@ impl<'a> Object<'a> {
         }
     }
 
-    fn list(&self, name: &str) -> Result<Vec<(Raw<'a>, String)>, BadCase> {
+    fn list(&self, name: &str) -> Result<Vec<(Raw<'a>, String)>, SubagentError> {
         let Some(raw) = self.get(name) else { return Ok(Vec::new()) };
         if raw.kind() != JsonKind::Array {
             return self.wrong(name, "a list", raw);
@@ -383,7 +361,7 @@ impl<'a> Object<'a> {
         Ok(raw.elements().enumerate().map(|(at, item)| (item, format!("{place}[{at}]"))).collect())
     }
 
-    fn texts(&self, name: &str) -> Result<Vec<String>, BadCase> {
+    fn texts(&self, name: &str) -> Result<Vec<String>, SubagentError> {
         let items = self.list(name)?.into_iter();
         let text = |(raw, path): (Raw<'_>, String)| match raw.string() {
             Some(text) => Ok(text.into_owned()),

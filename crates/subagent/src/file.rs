@@ -7,13 +7,14 @@ use std::time::Duration;
 use scrollback_agent::document::{self, DocumentProblem, Fields, Node, code, parse};
 use scrollback_agent::provider::{Catalog, Environment};
 use scrollback_agent::runner::Throttle;
-use scrollback_agent::tool::load::{self, Declared, NotConnected, SUBAGENT_SOURCES, SourceTool};
+use scrollback_agent::tool::load::{self, Declared, SUBAGENT_SOURCES, SourceTool};
 use scrollback_agent::tool::mcp::{McpServer, connect};
 use scrollback_core::model::ModelName;
 use scrollback_lisp::{Signature, Validation, Value};
 
-use super::agent::{AgentLimits, BadAgent, OnMemoryLimit, SubAgent};
+use super::agent::{AgentLimits, OnMemoryLimit, SubAgent, no_signature};
 use super::compression::normalize;
+use super::error::{SubagentError, SubagentErrorKind};
 use super::signature::{read_signature, signature_of};
 use super::system_prompt::SystemPrompt;
 use super::tools::{AgentTool, OutputForm};
@@ -131,54 +132,29 @@ impl SubagentFile {
     }
 
     /// The agent with all its tools: servers are asked what they have, and agents that are tools get their models.
-    pub async fn connect(self, catalog: &Catalog) -> Result<SubAgent, NotReady> {
+    pub async fn connect(self, catalog: &Catalog) -> Result<SubAgent, SubagentError> {
         let mut agent = self.agent;
         for server in self.servers {
-            let tools =
-                connect(server).await.map_err(|error| NotReady::Server(NotConnected::Server(error)))?;
+            let tools = connect(server).await.map_err(SubagentError::server)?;
             for tool in tools {
-                let tool = AgentTool::new(tool, None, OutputForm::Text)
-                    .map_err(|error| NotReady::Server(NotConnected::Tool(error)))?;
-                agent.add_tool(tool).map_err(NotReady::Agent)?;
+                let tool = AgentTool::new(tool, None, OutputForm::Text).map_err(SubagentError::server)?;
+                agent.add_tool(tool)?;
             }
         }
         for NestedFile { tool, file } in self.nested {
             let model = file.model.as_ref().map(|model| catalog.provider_in(model, &file.folder));
-            let model = model.transpose().map_err(NotReady::Model)?;
+            let model = model.transpose().map_err(SubagentError::model)?;
             let mut nested = Box::pin(file.connect(catalog)).await?;
             nested.settings.model = model;
             nested.limits.mission_timeout =
                 [nested.limits.mission_timeout, tool.timeout].into_iter().flatten().min();
             let description = described(&tool);
-            let made = nested.as_tool(&tool.spec.name, description.as_deref()).map_err(NotReady::Agent)?;
-            agent.add_tool(AgentTool { effects: tool.effects, ..made }).map_err(NotReady::Agent)?;
+            let made = nested.as_tool(&tool.spec.name, description.as_deref())?;
+            agent.add_tool(AgentTool { effects: tool.effects, ..made })?;
         }
         Ok(agent)
     }
 }
-
-/// Why an agent of a file cannot be had.
-#[derive(Debug)]
-pub enum NotReady {
-    /// An MCP server, or a tool of one.
-    Server(NotConnected),
-    /// The model of an agent that is a tool.
-    Model(scrollback_agent::provider::NoProvider),
-    /// Two tools of one name.
-    Agent(BadAgent),
-}
-
-impl std::fmt::Display for NotReady {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            NotReady::Server(error) => error.fmt(f),
-            NotReady::Model(error) => error.fmt(f),
-            NotReady::Agent(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for NotReady {}
 
 fn read(
     node: &Node,
@@ -212,7 +188,7 @@ fn read(
     let mut agent = match agent {
         Some(Ok(agent)) => Some(agent),
         // Where the signature is wrong, nothing is known of its parameters.
-        Some(Err(BadAgent::Placeholder(_))) if signature.is_none() => None,
+        Some(Err(error)) if signature.is_none() && error.kind() == SubagentErrorKind::Placeholder => None,
         Some(Err(error)) => {
             fields.problem("mission", error.to_string());
             None
@@ -460,7 +436,7 @@ fn nested_file(
     let file = SubagentFile::load_at(&path, &Overlay::default(), environment, depth + 1);
     let file = file.map_err(|found| found.iter().map(told).collect::<Vec<_>>())?;
     if file.agent.signature().is_none() {
-        return Err(vec![BadAgent::NoSignature(file.agent.name.clone()).to_string()]);
+        return Err(vec![no_signature(&file.agent.name).to_string()]);
     }
     Ok(file)
 }

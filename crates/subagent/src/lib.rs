@@ -15,6 +15,7 @@ mod agent;
 mod cache;
 pub mod case;
 pub mod compression;
+mod error;
 mod extract;
 mod file;
 mod host;
@@ -35,16 +36,14 @@ mod trace;
 mod turn;
 mod turn_checks;
 
-pub use agent::{
-    AgentLimits, BadAgent, BadData, InheritedSettings, MAX_DEPTH, NotChained, OnMemoryLimit, SubAgent,
-    TURN_BUDGET,
-};
+pub use agent::{AgentLimits, InheritedSettings, MAX_DEPTH, OnMemoryLimit, SubAgent, TURN_BUDGET};
+pub use error::{SubagentError, SubagentErrorKind};
 pub use extract::extract;
-pub use file::{NotReady, Overlay, SCHEMA, SubagentFile};
+pub use file::{Overlay, SCHEMA, SubagentFile};
 pub use host::Host;
 pub use input::{Input, ToolLine};
-pub use mission::{PromptTemplate, UnknownPlaceholder};
-pub use record::{BadTurns, RecordedMission};
+pub use mission::PromptTemplate;
+pub use record::RecordedMission;
 pub use show::{Private, Show};
 pub use signature::read_signature;
 pub use smaller_requests::Tightened;

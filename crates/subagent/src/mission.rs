@@ -1,10 +1,11 @@
 //! Missions: the task in words, with places for data.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use scrollback_core::nearest::nearest;
 use scrollback_lisp::{Base, Signature, Type, Value};
+
+use super::error::{SubagentError, SubagentErrorKind};
 
 /// A text with placeholders: `{{name}}`, or `{{name.field}}` for a field of it.
 ///
@@ -28,18 +29,6 @@ enum PromptPiece {
     Text(String),
     Placeholder { path: Vec<String>, written: String },
 }
-
-/// A placeholder that no parameter can fill.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownPlaceholder(String);
-
-impl fmt::Display for UnknownPlaceholder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for UnknownPlaceholder {}
 
 impl PromptTemplate {
     /// Reads a text. Braces that hold no name are text.
@@ -82,7 +71,7 @@ impl PromptTemplate {
     }
 
     /// An error if a placeholder is not a parameter of the signature.
-    pub fn check(&self, signature: Option<&Signature>) -> Result<(), UnknownPlaceholder> {
+    pub fn check(&self, signature: Option<&Signature>) -> Result<(), SubagentError> {
         let parameters = signature.map_or(&[][..], |signature| &signature.parameters);
         self.paths().try_for_each(|path| known(path, parameters))
     }
@@ -110,7 +99,7 @@ fn path(inner: &str) -> Option<Vec<String>> {
     names.iter().all(|name| !name.is_empty() && name.chars().all(fits)).then_some(names)
 }
 
-fn known(path: &[String], parameters: &[(String, Type)]) -> Result<(), UnknownPlaceholder> {
+fn known(path: &[String], parameters: &[(String, Type)]) -> Result<(), SubagentError> {
     let mut fields = parameters;
     for (depth, name) in path.iter().enumerate() {
         let Some((_, type_)) = fields.iter().find(|(field, _)| field == name) else {
@@ -123,9 +112,10 @@ fn known(path: &[String], parameters: &[(String, Type)]) -> Result<(), UnknownPl
                 }
                 (None, false, _) => format!("there are: {}", names.join(", ")),
             };
-            return Err(UnknownPlaceholder(format!(
+            let message = format!(
                 "the mission has {{{{{written}}}}}, which is not a parameter of the signature; {hint}"
-            )));
+            );
+            return Err(SubagentError::new(SubagentErrorKind::Placeholder, message));
         };
         match &type_.base {
             Base::Fields(inner) if !inner.is_empty() => fields = inner,

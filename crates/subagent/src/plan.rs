@@ -18,8 +18,9 @@ use scrollback_store::{ConversationId, Leased, Run, RunStatus, Tx};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::agent::{BadData, InheritedSettings, MAX_DEPTH, SubAgent, TURN_BUDGET};
+use super::agent::{InheritedSettings, MAX_DEPTH, SubAgent, TURN_BUDGET};
 use super::compression::{Chosen, Compression};
+use super::error::SubagentError;
 use super::host::Host;
 use super::input::Input;
 use super::mission_loop::Working;
@@ -140,7 +141,7 @@ impl MissionPlan {
         settings: InheritedSettings,
         host: &Arc<Host>,
         family: Family,
-    ) -> Result<Self, BadData> {
+    ) -> Result<Self, SubagentError> {
         // Where no model will be asked, nothing has to fit.
         let (data, warnings) = match &agent.obstacle {
             Some(_) => (agent.data().clone(), Vec::new()),
@@ -295,7 +296,7 @@ impl SubAgent {
         settings: &InheritedSettings,
         host: &Arc<Host>,
         journal: &mut Journal,
-    ) -> Result<Step, BadData> {
+    ) -> Result<Step, SubagentError> {
         let family = Family::root(self, host);
         self.run_in(data, settings.or(&self.settings), host, family, journal).await
     }
@@ -308,7 +309,7 @@ impl SubAgent {
         host: &Arc<Host>,
         family: Family,
         journal: &mut Journal,
-    ) -> Result<Step, BadData> {
+    ) -> Result<Step, SubagentError> {
         let plan = MissionPlan::new(self, data, settings, host, family)?;
         let model = match plan.model() {
             Ok(model) => model,
@@ -380,8 +381,8 @@ impl SubAgent {
         if plan.input.heading(shown) != recorded.input.heading(shown)
             || plan.input.system != recorded.input.system
         {
-            let message = "signature, tools or instructions are not those it was begun with; \
-                           run it anew, or go back to them";
+            let message = "signature, tools or instructions changed since the mission began; \
+                           start a new run, or restore them";
             return refuse(CannotResumeKind::PromptChanged, message.into());
         }
         let model = match plan.model() {

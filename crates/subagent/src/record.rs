@@ -1,6 +1,5 @@
 //! Turns as entries of the record, and entries as turns. What is written down is enough to make every request again.
 
-use std::fmt;
 use std::time::Duration;
 
 use scrollback_agent::runner::AttemptUsage;
@@ -13,6 +12,7 @@ use uuid::Uuid;
 
 use super::case;
 use super::compression::{Chosen, normalize};
+use super::error::SubagentError;
 use super::input::{Input, ToolLine};
 use super::turn::{Turn, TurnError, TurnUsage, changed};
 
@@ -162,10 +162,10 @@ fn saved(value: &Value) -> Json {
     }
 }
 
-fn restored(saved: &Json) -> Result<Value, BadTurns> {
+fn restored(saved: &Json) -> Result<Value, SubagentError> {
     match saved.get("printed").and_then(Json::as_str) {
         Some(printed) => Ok(case::value(printed, "").unwrap_or_default()),
-        None => Value::restore(&saved.to_string()).map_err(BadTurns),
+        None => Value::restore(&saved.to_string()).map_err(SubagentError::record),
     }
 }
 
@@ -181,7 +181,7 @@ fn call_saved(call: &ToolRecord) -> Json {
     object
 }
 
-fn call_restored(saved: &Json) -> Result<ToolRecord, BadTurns> {
+fn call_restored(saved: &Json) -> Result<ToolRecord, SubagentError> {
     let args = match saved.get("args").map(restored).transpose()? {
         Some(Value::Map(args)) => args,
         _ => Values::default(),
@@ -212,6 +212,7 @@ fn usage_restored(saved: &Json) -> TurnUsage {
             output: number(&model, "output"),
             cache_read: number(&model, "cache_read"),
             cache_write: number(&model, "cache_write"),
+            cache_write_1h: number(&model, "cache_write_1h"),
             cost_usd: model.get("cost_usd").and_then(Json::as_f64),
             estimated: model.get("estimated").and_then(Json::as_bool).unwrap_or(false),
         },
@@ -220,18 +221,6 @@ fn usage_restored(saved: &Json) -> TurnUsage {
         time: Duration::from_micros(number(saved, "microseconds")),
     }
 }
-
-/// Entries that are no mission of a sub-agent, or cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadTurns(String);
-
-impl fmt::Display for BadTurns {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the record is not a mission of a sub-agent: {}", self.0)
-    }
-}
-
-impl std::error::Error for BadTurns {}
 
 /// A mission as its record has it.
 pub struct RecordedMission {
@@ -257,7 +246,7 @@ pub struct RecordedMission {
     pub(crate) family_turns: usize,
     /// A reply whose program has not been run to its end: where it stands.
     pub(crate) unplayed: Option<u64>,
-    /// Where the mission stands, and where the replies and what came of them.
+    /// Where the mission stands, and where the replies and their results.
     pub(crate) positions: Positions,
     pub(crate) first: u64,
     pub(crate) next_sequence: u64,
@@ -273,14 +262,16 @@ pub(crate) struct Positions {
 
 impl RecordedMission {
     /// Rebuilds the newest mission of a record.
-    pub fn of(record: &Record) -> Result<Self, BadTurns> {
+    pub fn of(record: &Record) -> Result<Self, SubagentError> {
         let entries = (0_u64..).zip(record.slots()).filter_map(|(at, slot)| match slot {
             Slot::Message(entry) => Some((at, &**entry)),
             _ => None,
         });
         let all: Vec<(u64, &Entry)> = entries.collect();
         let newest = all.iter().rev().find(|(_, entry)| number(entry) == Some(0)).copied();
-        let Some((at, mission)) = newest else { return Err(BadTurns("there is no mission in it".into())) };
+        let Some((at, mission)) = newest else {
+            return Err(SubagentError::record("there is no mission in it"));
+        };
         // An earlier mission of the record may have said the same instructions; they are not repeated.
         let system =
             all.iter().rev().find(|(place, entry)| *place < at && entry.role == Role::System).copied();
@@ -294,7 +285,7 @@ impl RecordedMission {
         (mission_at, mission): (u64, &Entry),
         system: Option<(u64, &Entry)>,
         own: &[(u64, &Entry)],
-    ) -> Result<Self, BadTurns> {
+    ) -> Result<Self, SubagentError> {
         let about = turn_of(mission);
         let mut recorded = RecordedMission {
             trace_id: mission.evaluation_id,
@@ -302,7 +293,7 @@ impl RecordedMission {
             agent: text(&about, "agent").unwrap_or_default(),
             input: input(&about, system.and_then(|(_, entry)| entry.content()).unwrap_or_default())?,
             compression: normalize(about.get("compression").unwrap_or(&Json::Null))
-                .map_err(|error| BadTurns(error.to_string()))?,
+                .map_err(SubagentError::record)?,
             turns: Vec::new(),
             sent: Vec::new(),
             end: None,
@@ -320,7 +311,7 @@ impl RecordedMission {
                 reply = Some((*at, entry));
             } else if number(entry).is_some_and(|number| number > 0) {
                 let Some((reply_at, said)) = reply.take() else {
-                    return Err(BadTurns("a turn has no reply".into()));
+                    return Err(SubagentError::record("a turn has no reply"));
                 };
                 recorded.positions.turns.push((reply_at, *at));
                 recorded.take(&turn_of(entry), said, &mut memory)?;
@@ -331,9 +322,9 @@ impl RecordedMission {
         Ok(recorded)
     }
 
-    fn take(&mut self, about: &Json, said: &Entry, memory: &mut Memory) -> Result<(), BadTurns> {
+    fn take(&mut self, about: &Json, said: &Entry, memory: &mut Memory) -> Result<(), SubagentError> {
         let changes = about.get("memory").cloned().unwrap_or_else(|| json!({}));
-        memory.extend_json(&changes.to_string()).map_err(BadTurns)?;
+        memory.extend_json(&changes.to_string()).map_err(SubagentError::record)?;
         for (name, opaque) in about.get("opaque").and_then(Json::as_object).into_iter().flatten() {
             memory.insert(
                 name,
@@ -377,10 +368,10 @@ impl RecordedMission {
     }
 }
 
-fn input(about: &Json, system: String) -> Result<Input, BadTurns> {
-    let signature = |value: &Json| -> Result<Option<Signature>, BadTurns> {
+fn input(about: &Json, system: String) -> Result<Input, SubagentError> {
+    let signature = |value: &Json| -> Result<Option<Signature>, SubagentError> {
         let text = text(value, "signature");
-        text.map(|text| Signature::parse(&text)).transpose().map_err(|error| BadTurns(error.to_string()))
+        text.map(|text| Signature::parse(&text)).transpose().map_err(SubagentError::record)
     };
     let mut tools = Vec::new();
     for tool in about.get("tools").and_then(Json::as_array).into_iter().flatten() {

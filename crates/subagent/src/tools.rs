@@ -54,7 +54,7 @@ impl AgentTool {
         tool: Arc<dyn Tool>,
         signature: Option<Signature>,
         form: OutputForm,
-    ) -> Result<Self, scrollback_agent::tool::BadTool> {
+    ) -> Result<Self, scrollback_agent::AgentError> {
         let spec = tool.spec();
         let description = Some(spec.description.clone()).filter(|text| !text.is_empty());
         let line = ToolLine { name: spec.name.clone(), signature, description };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use scrollback_subagent::compression::parse;
-use scrollback_subagent::{InheritedSettings, NotChained, SubAgent, print_chain};
+use scrollback_subagent::{InheritedSettings, SubAgent, SubagentErrorKind, print_chain};
 use serde_json::json;
 
 use crate::support::{agent, ended, host, programs, run, scripted, text, value, with};
@@ -179,9 +179,10 @@ async fn one_agent_goes_on_with_what_another_returned() {
 
     let asked = bodies.lock().unwrap().len();
     let lacking = run(&first, &with(programs(&["(return {:m 4})"])), &host).await;
-    assert!(matches!(second.then(&lacking), Err(NotChained::Missing(_))));
+    let kind = |chained: Result<SubAgent, scrollback_subagent::SubagentError>| chained.err().map(|error| error.kind());
+    assert_eq!(kind(second.then(&lacking)), Some(SubagentErrorKind::Data));
     let bare = run(&first, &with(programs(&["(return 4)"])), &host).await;
-    assert!(matches!(second.then(&bare), Err(NotChained::NoMap(_))));
+    assert_eq!(kind(second.then(&bare)), Some(SubagentErrorKind::NotAMap));
     assert_eq!(bodies.lock().unwrap().len(), asked + 2, "chaining asks no model");
 }
 

@@ -1,7 +1,7 @@
 //! Tools of an MCP server in programs: what the model is told of them, and what its programs get.
 
 use scrollback_agent::provider::Catalog;
-use scrollback_subagent::{NotReady, Overlay, SubagentFile};
+use scrollback_subagent::{Overlay, SubagentErrorKind, SubagentFile};
 
 use crate::mcp_server::program;
 use crate::support::{agent, ended, environment, host, programs, run, text, with};
@@ -63,7 +63,7 @@ async fn a_server_that_is_not_there_or_has_no_such_tool_ends_it_before_anybody_i
     };
     let gone = read("mission: Go.\ntools: {desk: {mcp: {command: [no-such-server]}}}\n");
     let error = gone.connect(&Catalog::default()).await.err().unwrap();
-    assert!(matches!(error, NotReady::Server(_)) && error.to_string().contains("desk"), "{error}");
+    assert!(error.kind() == SubagentErrorKind::Server && error.to_string().contains("desk"), "{error}");
     let error = read(&file("allow: [ecko]")).connect(&Catalog::default()).await.err().unwrap();
     assert!(error.to_string().contains("ecko") && error.to_string().contains("echo"), "{error}");
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::runner::BadLimit;
+use crate::error::AgentError;
+use crate::runner::bad_limit;
 
 /// How a request that failed for the moment is tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,13 +28,13 @@ impl Default for Throttle {
 
 impl Throttle {
     /// So many attempts, the waits between them growing from `base` to `cap` and adding up to at most `total`.
-    pub fn new(attempts: u32, base: Duration, cap: Duration, total: Duration) -> Result<Self, BadLimit> {
+    pub fn new(attempts: u32, base: Duration, cap: Duration, total: Duration) -> Result<Self, AgentError> {
         let zero = [("base_ms", base), ("cap_ms", cap), ("total_ms", total)];
         if attempts == 0 {
-            return Err(BadLimit("attempts must be above 0".into()));
+            return Err(bad_limit("attempts must be above 0".into()));
         }
         if let Some((name, _)) = zero.iter().find(|(_, time)| time.is_zero()) {
-            return Err(BadLimit(format!("{name} must be above 0")));
+            return Err(bad_limit(format!("{name} must be above 0")));
         }
         Ok(Throttle { attempts, base, cap, total })
     }

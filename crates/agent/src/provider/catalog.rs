@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use scrollback_core::model::{self, BadModel, ModelName};
 use scrollback_core::nearest::nearest;
+use scrollback_core::{CurationContext, RecallWishes};
 use secrecy::SecretString;
 
 use super::upstream::Upstream;
@@ -57,6 +58,7 @@ pub type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 pub struct Catalog {
     models: BTreeMap<String, ModelSettings>,
     providers: BTreeMap<String, ProviderSettings>,
+    recall: RecallWishes,
     environment: Environment,
 }
 
@@ -81,6 +83,7 @@ pub struct NoProvider {
 
 /// The kinds of [`NoProvider`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum NoProviderKind {
     /// There is no model of that name, or none that can be asked.
     BadModel,
@@ -92,6 +95,18 @@ pub enum NoProviderKind {
     MissingKey,
 }
 
+impl NoProviderKind {
+    /// The code programs act on.
+    pub fn code(self) -> &'static str {
+        match self {
+            NoProviderKind::BadModel => "bad_model",
+            NoProviderKind::BadScript => "bad_script",
+            NoProviderKind::BadConfig => "bad_config",
+            NoProviderKind::MissingKey => "missing_key",
+        }
+    }
+}
+
 impl NoProvider {
     /// Which kind it is.
     pub fn kind(&self) -> NoProviderKind {
@@ -100,12 +115,7 @@ impl NoProvider {
 
     /// The code programs act on.
     pub fn code(&self) -> &'static str {
-        match self.kind {
-            NoProviderKind::BadModel => "bad_model",
-            NoProviderKind::BadScript => "bad_script",
-            NoProviderKind::BadConfig => "bad_config",
-            NoProviderKind::MissingKey => "missing_key",
-        }
+        self.kind.code()
     }
 }
 
@@ -133,7 +143,21 @@ impl Catalog {
         models: BTreeMap<String, ModelSettings>,
         providers: BTreeMap<String, ProviderSettings>,
     ) -> Self {
-        Catalog { models, providers, environment: Arc::new(|name| std::env::var(name).ok()) }
+        let environment: Environment = Arc::new(|name| std::env::var(name).ok());
+        Catalog { models, providers, recall: RecallWishes::default(), environment }
+    }
+
+    /// The same with what is said about recall; what was said before counts where this says nothing.
+    #[must_use]
+    pub fn with_recall(mut self, wishes: RecallWishes) -> Self {
+        self.recall = wishes.over(self.recall);
+        self
+    }
+
+    /// Puts into the context of a view what the configuration says: windows of models, and what is kept and said for recall.
+    pub fn configure(&self, cx: &mut CurationContext) {
+        cx.windows = self.windows();
+        cx.wish(self.recall);
     }
 
     /// The same with another environment.
@@ -190,7 +214,7 @@ impl Catalog {
             model::Provider::Gemini | model::Provider::Bedrock => Err(none(
                 NoProviderKind::BadModel,
                 format!(
-                    "model {name:?}: models of {} are named for counting and converting, and not called",
+                    "model {name:?}: models of {} are for counting and converting only and cannot be called",
                     model.provider()
                 ),
             )),

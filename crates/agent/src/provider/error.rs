@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use scrollback_core::json;
-use scrollback_core::stream::{Reply, StreamError};
+use scrollback_core::stream::{Reply, StreamError, StreamErrorOrigin};
 use scrollback_core::wire::Wire;
 
 /// What went wrong with a request.
@@ -24,6 +24,7 @@ pub struct ProviderError {
 
 /// The kinds of [`ProviderError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ErrorKind {
     /// Too many requests.
     RateLimit,
@@ -127,7 +128,7 @@ impl ProviderError {
         ProviderError { kind, message: message.into(), status: None, retry_after: None, raw: None }
     }
 
-    /// The error in an HTTP answer that is none of success.
+    /// The error in an HTTP response with a status other than success.
     pub fn of_answer(wire: Wire, status: u16, retry_after: Option<Duration>, body: &str) -> Self {
         let told = json::check(body).ok().and_then(|body| Reply::from_body(wire, body).problem);
         let told = told.unwrap_or_else(|| StreamError {
@@ -135,6 +136,7 @@ impl ProviderError {
             code: None,
             message: body.trim().chars().take(300).collect(),
             status: None,
+            origin: StreamErrorOrigin::Provider,
         });
         let mut error = ProviderError::told(&StreamError { status: Some(status), ..told });
         error.retry_after = retry_after;
@@ -183,8 +185,8 @@ fn kind_of(told: &StreamError) -> ErrorKind {
         return kind;
     }
     match told.status {
-        None if is("malformed_stream") => ErrorKind::Truncated,
-        None if is("no_reply") => ErrorKind::NoReply,
+        None if told.origin == StreamErrorOrigin::Malformed => ErrorKind::Truncated,
+        None if told.origin == StreamErrorOrigin::NoReply => ErrorKind::NoReply,
         Some(401 | 403) => ErrorKind::Auth,
         Some(408 | 504) => ErrorKind::Timeout,
         Some(429) => ErrorKind::RateLimit,

@@ -3,7 +3,6 @@
 mod extract;
 mod text;
 
-use std::fmt;
 
 use scrollback_core::Time;
 use serde::Serialize;
@@ -11,6 +10,7 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 use uuid::Uuid;
 
+use crate::error::{AgentError, AgentErrorKind};
 use crate::journal::Journal;
 use crate::provider::ResponseFormat;
 use crate::runner::{
@@ -94,7 +94,7 @@ pub enum QueryStatus {
     Paused,
 }
 
-/// What came of a query.
+/// The result of a query.
 #[derive(Clone, Debug)]
 pub struct SessionResult {
     /// The answer.
@@ -122,18 +122,6 @@ pub struct SessionResult {
     /// The requests.
     pub calls: Vec<CallReport>,
 }
-
-/// A query without a question in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BlankQuery;
-
-impl fmt::Display for BlankQuery {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the query is blank; say what the agent shall do")
-    }
-}
-
-impl std::error::Error for BlankQuery {}
 
 /// An agent in a conversation. One query at a time; a second waits.
 pub struct AgentSession {
@@ -174,9 +162,10 @@ impl AgentSession {
     }
 
     /// Asks the agent something.
-    pub async fn query(&self, text: &str) -> Result<SessionResult, BlankQuery> {
+    pub async fn query(&self, text: &str) -> Result<SessionResult, AgentError> {
         if text.trim().is_empty() {
-            return Err(BlankQuery);
+            let message = "the query is blank; say what the agent shall do";
+            return Err(AgentError::new(AgentErrorKind::BlankQuery, message));
         }
         let mut journal = self.journal.lock().await;
         let prompt = self.prompt(text);
@@ -324,7 +313,7 @@ impl React {
     }
 }
 
-/// Ends an evaluation and tells what came of it.
+/// Ends an evaluation and returns its result.
 async fn finish(evaluation: Evaluation<'_>, outcome: LoopEnd) -> SessionResult {
     let id = evaluation.id;
     let (evaluated, journal) = evaluation.end_with_journal(outcome.ended).await;

@@ -1,24 +1,17 @@
-//! How far an evaluation may go. Values are checked when they are made, so that a run never begins with one that is none.
+//! How far an evaluation may go. Values are checked when they are made, so that a run never begins with one that is invalid.
 
-use std::fmt;
 use std::time::Duration;
 
 use scrollback_core::Time;
 
 use crate::effects::{between, later};
+use crate::error::{AgentError, AgentErrorKind};
 use crate::exchange::AttemptUsage;
 
-/// A limit that cannot be kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadLimit(pub(crate) String);
-
-impl fmt::Display for BadLimit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
+/// The error about a limit that cannot be kept.
+pub(crate) fn bad_limit(problem: String) -> AgentError {
+    AgentError::new(AgentErrorKind::Limit, problem)
 }
-
-impl std::error::Error for BadLimit {}
 
 /// When an evaluation must be over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,15 +19,15 @@ pub struct Deadline(Time);
 
 impl Deadline {
     /// A deadline at a time, which must lie more than a second ahead.
-    pub fn at(time: Time, now: Time) -> Result<Self, BadLimit> {
+    pub fn at(time: Time, now: Time) -> Result<Self, AgentError> {
         if time.0.saturating_sub(now.0) <= 1000 {
-            return Err(BadLimit(format!("the deadline {time} must lie more than 1 second ahead of {now}")));
+            return Err(bad_limit(format!("the deadline {time} must lie more than 1 second ahead of {now}")));
         }
         Ok(Deadline(time))
     }
 
     /// A deadline some time from now.
-    pub fn after(time: Duration, now: Time) -> Result<Self, BadLimit> {
+    pub fn after(time: Duration, now: Time) -> Result<Self, AgentError> {
         Deadline::at(later(now, time), now)
     }
 
@@ -70,16 +63,16 @@ impl Budget {
         output: Option<u64>,
         total: Option<u64>,
         cost_usd: Option<f64>,
-    ) -> Result<Self, BadLimit> {
+    ) -> Result<Self, AgentError> {
         let named = [("input_tokens", input), ("output_tokens", output), ("total_tokens", total)];
         if let Some((name, _)) = named.iter().find(|(_, limit)| *limit == Some(0)) {
-            return Err(BadLimit(format!("{name} must be above 0")));
+            return Err(bad_limit(format!("{name} must be above 0")));
         }
         if cost_usd.is_some_and(|cost| !(cost.is_finite() && cost > 0.0)) {
-            return Err(BadLimit("cost_usd must be above 0".into()));
+            return Err(bad_limit("cost_usd must be above 0".into()));
         }
         if named.iter().all(|(_, limit)| limit.is_none()) && cost_usd.is_none() {
-            return Err(BadLimit(
+            return Err(bad_limit(
                 "a budget needs a limit: input_tokens, output_tokens, total_tokens or cost_usd".into(),
             ));
         }

@@ -39,7 +39,8 @@ pub use caller::{Attempt, NoReply, Replied};
 pub use error::{EvaluationError, EvaluationErrorKind, FailurePhase};
 pub use evaluation::{CallReport, Evaluation, ToolReport};
 pub(crate) use evaluation::{Round, first_object, structured};
-pub use limits::{BadLimit, Budget, Deadline};
+pub(crate) use limits::bad_limit;
+pub use limits::{Budget, Deadline};
 pub use resume::{CannotResume, CannotResumeKind};
 pub use scrollback_core::request::RequestMessage;
 
@@ -142,7 +143,7 @@ pub struct Prompt {
     pub response_format: Option<ResponseFormat>,
 }
 
-/// What came of an evaluation.
+/// The result of an evaluation.
 #[derive(Clone, Debug)]
 pub struct Evaluated {
     /// Its id.

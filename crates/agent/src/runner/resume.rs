@@ -24,6 +24,7 @@ pub struct CannotResume {
 
 /// The kinds of [`CannotResume`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CannotResumeKind {
     /// Every evaluation has its reply.
     NothingToResume,
@@ -140,7 +141,7 @@ impl<'r> Evaluation<'r> {
         let mut evaluation = Evaluation::new(runner, journal, prompt);
         let standing = EvaluationPosition::of(evaluation.journal.record()).filter(|standing| standing.open);
         let Some(standing) = standing else {
-            let message = "nothing to resume: nothing was asked that has no reply";
+            let message = "nothing to resume: every question has a reply";
             return Err(CannotResume::new(NothingToResume, message));
         };
         evaluation.answer = answer.map(String::from);
@@ -181,8 +182,8 @@ impl<'r> Evaluation<'r> {
         let Some(row) = store.evaluation(tenant, id).await? else { return Ok(()) };
         self.started_at = row.started_at;
         if row.prompt_identity.is_some_and(|identity| identity != self.identity()) {
-            let message = "the instructions or the tools are not those it was begun with; \
-                           ask anew, or go back to them";
+            let message = "the instructions or the tools changed since the evaluation began; \
+                           start a new one, or restore them";
             return Err(CannotResume::new(CannotResumeKind::PromptChanged, message));
         }
         let (me, held) = (self.holder.clone(), row.lease.map(|lease| lease.holder));

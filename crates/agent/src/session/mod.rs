@@ -13,11 +13,12 @@ use scrollback_core::Time;
 use uuid::Uuid;
 
 use crate::bus::{Event, EventBus, HandlerError, Subscription};
+use crate::error::{AgentError, AgentErrorKind};
 use crate::event::{ConversationRecorded, RecordedEntry};
 pub use reducer::{append, append_unique, replace_latest, replace_latest_by, upsert_by};
 use slice::AnySlice;
 pub use slice::{Slice, SliceChange, SliceItem, SliceKind};
-pub use snapshot::{SliceSnapshot, Snapshot, SnapshotError};
+pub use snapshot::{SliceSnapshot, Snapshot};
 
 /// What a session begins with.
 #[derive(Clone, Debug, Default)]
@@ -82,26 +83,13 @@ pub struct Checkpoint {
     slices: HashMap<TypeId, Box<dyn AnySlice>>,
 }
 
-/// A session cannot be its own parent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OwnParent {
-    id: String,
-}
-
-impl fmt::Display for OwnParent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "session {:?} cannot be its own parent", self.id)
-    }
-}
-
-impl std::error::Error for OwnParent {}
-
 impl Session {
     /// A session on a bus, with the slice of what is recorded.
-    pub fn new(bus: &Arc<EventBus>, start: SessionStart) -> Result<Arc<Self>, OwnParent> {
+    pub fn new(bus: &Arc<EventBus>, start: SessionStart) -> Result<Arc<Self>, AgentError> {
         let SessionStart { id, created_at, mut tags, parent } = start;
         if parent.as_ref().is_some_and(|parent| parent.id == id) {
-            return Err(OwnParent { id });
+            let message = format!("session {id:?} cannot be its own parent");
+            return Err(AgentError::new(AgentErrorKind::OwnParent, message));
         }
         tags.insert("session_id".into(), id.clone());
         if let Some(parent) = &parent {
@@ -207,12 +195,12 @@ impl Session {
     }
 
     /// The session as it is now.
-    pub fn snapshot(&self, now: Time) -> Result<Snapshot, SnapshotError> {
+    pub fn snapshot(&self, now: Time) -> Result<Snapshot, AgentError> {
         let slices = self.slices.read().unwrap_or_else(PoisonError::into_inner);
         let mut taken = Vec::with_capacity(slices.len());
         for slice in slices.values() {
             let items = slice.to_json().map_err(|(item, problem)| {
-                SnapshotError::new(format!("/slices/{}/items/{item}", slice.name()), problem)
+                snapshot::refused(format!("/slices/{}/items/{item}", slice.name()), problem)
             })?;
             let (name, kind) = (slice.name().to_string(), slice.kind().as_str().to_string());
             taken.push(SliceSnapshot { name, kind, items });
@@ -247,7 +235,7 @@ impl Session {
     }
 
     /// Goes back to a snapshot: state slices are as they were then, logs keep what they have.
-    pub fn rollback(&self, snapshot: &Snapshot) -> Result<(), SnapshotError> {
+    pub fn rollback(&self, snapshot: &Snapshot) -> Result<(), AgentError> {
         let _alone = self.reducing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut slices = self.slices.write().unwrap_or_else(PoisonError::into_inner);
         let known = slices.values().map(|slice| (slice.name(), &**slice)).collect();

@@ -1,12 +1,12 @@
 //! Snapshots: a session's slices as JSON, and the way back.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::slice::{AnySlice, SliceKind};
+use crate::error::{AgentError, AgentErrorKind};
 
 /// The version of snapshots this program writes and reads.
 pub(super) const VERSION: &str = "1";
@@ -46,35 +46,19 @@ pub struct SliceSnapshot {
 
 impl Snapshot {
     /// Reads a snapshot from JSON text.
-    pub fn parse(text: &str) -> Result<Self, SnapshotError> {
-        serde_json::from_str(text).map_err(|error| SnapshotError::new("", error.to_string()))
+    pub fn parse(text: &str) -> Result<Self, AgentError> {
+        serde_json::from_str(text).map_err(|error| refused("", error.to_string()))
     }
 }
 
-/// Why a snapshot could not be taken or gone back to. The session is as it was.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SnapshotError {
-    /// JSON pointer into the snapshot.
-    pub path: String,
-    problem: String,
+/// Why a snapshot could not be taken or restored, with the JSON pointer into it.
+pub(super) fn refused(path: impl AsRef<str>, problem: impl std::fmt::Display) -> AgentError {
+    let message = match path.as_ref() {
+        "" => problem.to_string(),
+        path => format!("{path}: {problem}"),
+    };
+    AgentError::new(AgentErrorKind::Snapshot, message)
 }
-
-impl SnapshotError {
-    pub(super) fn new(path: impl Into<String>, problem: impl Into<String>) -> Self {
-        SnapshotError { path: path.into(), problem: problem.into() }
-    }
-}
-
-impl fmt::Display for SnapshotError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.path.as_str() {
-            "" => f.write_str(&self.problem),
-            path => write!(f, "{path}: {}", self.problem),
-        }
-    }
-}
-
-impl std::error::Error for SnapshotError {}
 
 /// Slices by type name.
 pub(super) type Changed = HashMap<&'static str, Box<dyn AnySlice>>;
@@ -83,10 +67,10 @@ pub(super) type Changed = HashMap<&'static str, Box<dyn AnySlice>>;
 pub(super) fn restored(
     snapshot: &Snapshot,
     known: &HashMap<&'static str, &dyn AnySlice>,
-) -> Result<Changed, SnapshotError> {
+) -> Result<Changed, AgentError> {
     if snapshot.version != VERSION {
         let problem = format!("version {:?} of a snapshot; this program reads {VERSION:?}", snapshot.version);
-        return Err(SnapshotError::new("/version", problem));
+        return Err(refused("/version", problem));
     }
     let mut changed: Changed = known
         .values()
@@ -97,16 +81,17 @@ pub(super) fn restored(
         let path = format!("/slices/{number}");
         let Some((name, own)) = known.get_key_value(slice.name.as_str()) else {
             let problem = format!("the session has no slice of {:?}; register it first", slice.name);
-            return Err(SnapshotError::new(format!("{path}/type"), problem));
+            return Err(refused(format!("{path}/type"), problem));
         };
         if slice.kind != own.kind().as_str() {
-            let problem = format!("{:?} is a {} slice here", slice.name, own.kind().as_str());
-            return Err(SnapshotError::new(format!("{path}/kind"), problem));
+            let problem =
+                format!("{:?} has the kind {}, not {}", slice.name, own.kind().as_str(), slice.kind);
+            return Err(refused(format!("{path}/kind"), problem));
         }
         if own.kind() == SliceKind::State {
             let read = own
                 .read(&slice.items)
-                .map_err(|(item, problem)| SnapshotError::new(format!("{path}/items/{item}"), problem))?;
+                .map_err(|(item, problem)| refused(format!("{path}/items/{item}"), problem))?;
             changed.insert(name, read);
         }
     }

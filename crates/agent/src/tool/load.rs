@@ -1,7 +1,6 @@
 //! Tools as files declare them: one list, one set of sources, for agents, sub-agents and flows.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,9 +8,10 @@ use std::time::Duration;
 use scrollback_core::nearest::nearest;
 use serde_json::Value;
 
-use super::mcp::{McpError, McpServer, McpTransport, connect};
-use super::{BadTool, Command, Effects, HttpCall, HttpTool, Human, Spec, Tool, Toolbox};
+use super::mcp::{McpServer, McpTransport, connect};
+use super::{Command, Effects, HttpCall, HttpTool, Human, Spec, Tool, Toolbox};
 use crate::document::{self, DocumentProblem, Fields, Node, code};
+use crate::error::AgentError;
 use crate::provider::Environment;
 
 /// The tools that a file declares.
@@ -247,7 +247,7 @@ fn check_written(fields: &mut Fields<'_, '_>, item: &Node, source: &str) {
     }
     for (key, instead) in [("parameters", "write a `signature`"), ("max_output", "leave it out")] {
         if item.get(key).is_some() {
-            let message = format!("says nothing about `{source}`; {instead}");
+            let message = format!("does not apply to `{source}`; {instead}");
             fields.problem_of(code::CONFLICTING_KEYS, key, message);
         }
     }
@@ -443,33 +443,13 @@ fn mcp(fields: &mut Fields<'_, '_>, named: Option<&str>, place: &ToolScope) -> O
 
 impl Declared {
     /// All tools, those of servers included: each server is started or reached, and asked what it has.
-    pub async fn connect(self) -> Result<Toolbox, NotConnected> {
+    pub async fn connect(self) -> Result<Toolbox, AgentError> {
         let mut tools = self.ready;
         for server in self.servers {
-            for tool in connect(server).await.map_err(NotConnected::Server)? {
-                tools.add(tool).map_err(NotConnected::Tool)?;
+            for tool in connect(server).await? {
+                tools.add(tool)?;
             }
         }
         Ok(tools)
     }
 }
-
-/// Why the tools of a server cannot be had.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NotConnected {
-    /// The server does not start, does not answer, or lacks a tool.
-    Server(McpError),
-    /// One of its tools cannot be offered.
-    Tool(BadTool),
-}
-
-impl fmt::Display for NotConnected {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            NotConnected::Server(error) => error.fmt(f),
-            NotConnected::Tool(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for NotConnected {}

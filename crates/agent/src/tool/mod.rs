@@ -1,4 +1,4 @@
-//! Tools: what a model may ask to be done, and what becomes of it.
+//! Tools: what a model may ask to be done, and the results.
 //!
 //! Whatever a tool does, the model gets a result it can act on: an unknown name, arguments that are no JSON, a failure, a
 //! timeout and a panic are all results that say what was wrong. Output is data; it never changes anything but the record.
@@ -22,6 +22,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use crate::effects::BoxFuture;
+use crate::error::{AgentError, AgentErrorKind};
 pub use attempt::attempt;
 pub use command::Command;
 pub use function::{Function, tool};
@@ -98,7 +99,7 @@ pub struct Call {
     pub arguments: Map<String, Value>,
 }
 
-/// What became of a call.
+/// The outcome of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ToolOutcome {
     /// It answered.
@@ -143,9 +144,11 @@ pub struct Toolbox {
 
 impl Toolbox {
     /// Adds a tool; an error if its name is taken or none, or its schema is not one.
-    pub fn add(&mut self, tool: Arc<dyn Tool>) -> Result<(), BadTool> {
+    pub fn add(&mut self, tool: Arc<dyn Tool>) -> Result<(), AgentError> {
         let spec = tool.spec();
-        let bad = |problem: String| Err(BadTool { name: spec.name.clone(), problem });
+        let bad = |problem: String| {
+            Err(AgentError::new(AgentErrorKind::Tool, format!("tool {:?}: {problem}", spec.name)))
+        };
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
         if spec.name.is_empty() || spec.name.len() > 64 || !spec.name.chars().all(fits) {
             return bad("must be 1 to 64 letters, digits, `_` or `-`".into());
@@ -185,8 +188,8 @@ impl Toolbox {
         let Some(tool) = self.get(name) else {
             let known: Vec<&str> = self.specs().iter().map(|spec| spec.name.as_str()).collect();
             return Err(match known.as_slice() {
-                [] => format!("there is no tool {name:?}; there are no tools at all"),
-                known => format!("there is no tool {name:?}; the tools are: {}", known.join(", ")),
+                [] => format!("unknown tool {name:?}; there are no tools"),
+                known => format!("unknown tool {name:?}; known: {}", known.join(", ")),
             });
         };
         let text = if arguments.trim().is_empty() { "{}" } else { arguments };
@@ -241,19 +244,3 @@ impl fmt::Debug for Toolbox {
         f.debug_set().entries(self.specs().iter().map(|spec| &spec.name)).finish()
     }
 }
-
-/// A tool that cannot be offered.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadTool {
-    /// Its name.
-    pub name: String,
-    problem: String,
-}
-
-impl fmt::Display for BadTool {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "tool {:?}: {}", self.name, self.problem)
-    }
-}
-
-impl std::error::Error for BadTool {}

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 pub use show::{Current, StepMessage, StepPart, context_prompt, messages_view, recent_for_extract};
 pub(crate) use write::thought;
-pub use write::{Trajectory, TrajectoryError};
+pub use write::Trajectory;
 
 /// What kind of step it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -29,7 +29,7 @@ pub enum StepKind {
     Thought,
     /// What it does.
     ToolCall,
-    /// What comes of it.
+    /// Its result.
     ToolResult,
     /// What it answers.
     FinalAnswer,

@@ -1,11 +1,11 @@
 //! Writing a trajectory step by step, for loops that are not ours.
 
-use std::fmt;
-
-use scrollback_core::{AppendError, Entry, Meta, Record, Role, Time};
+use scrollback_core::{Entry, Meta, Record, Role, Time};
 use scrollback_store::new_evaluation;
 use serde_json::{Value, json};
 use uuid::Uuid;
+
+use crate::error::{AgentError, AgentErrorKind};
 
 /// A record written as steps. A thought and the tool uses after it are one entry, written when something else follows.
 ///
@@ -19,7 +19,7 @@ use uuid::Uuid;
 /// trajectory.add_tool_result(&id, Ok("72°F, sunny"), Time(2))?;
 /// trajectory.add_answer("It is 72°F and sunny.", Time(3))?;
 /// assert_eq!(steps(trajectory.record(), ..).len(), 5);
-/// # Ok::<(), scrollback_agent::trajectory::TrajectoryError>(())
+/// # Ok::<(), scrollback_agent::AgentError>(())
 /// ```
 #[derive(Debug)]
 pub struct Trajectory {
@@ -41,35 +41,6 @@ struct EntryDraft {
     at: Time,
 }
 
-/// A step that cannot follow.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TrajectoryError {
-    /// A result without a call.
-    UnknownCall(String),
-    /// A second result of one call.
-    AnsweredBefore(String),
-    /// The record takes no more.
-    Refused(AppendError),
-}
-
-impl fmt::Display for TrajectoryError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            TrajectoryError::UnknownCall(id) => write!(f, "no tool use has the id {id:?}"),
-            TrajectoryError::AnsweredBefore(id) => write!(f, "tool use {id:?} has its result already"),
-            TrajectoryError::Refused(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for TrajectoryError {}
-
-impl From<AppendError> for TrajectoryError {
-    fn from(error: AppendError) -> Self {
-        TrajectoryError::Refused(error)
-    }
-}
-
 impl Trajectory {
     /// Goes on from a record.
     pub fn new(record: Record) -> Self {
@@ -89,30 +60,25 @@ impl Trajectory {
     }
 
     /// The record, with everything in it.
-    pub fn into_record(mut self) -> Result<Record, TrajectoryError> {
+    pub fn into_record(mut self) -> Result<Record, AgentError> {
         self.flush()?;
         Ok(self.record)
     }
 
     /// The user asks.
-    pub fn add_user_query(&mut self, text: &str, at: Time) -> Result<u64, TrajectoryError> {
+    pub fn add_user_query(&mut self, text: &str, at: Time) -> Result<u64, AgentError> {
         self.append(Entry::text(Role::User, text), at)
     }
 
     /// The agent thinks.
-    pub fn add_thought(&mut self, text: &str, at: Time) -> Result<(), TrajectoryError> {
+    pub fn add_thought(&mut self, text: &str, at: Time) -> Result<(), AgentError> {
         self.flush()?;
         self.draft = Some(EntryDraft { thought: Some(text.into()), calls: Vec::new(), at });
         Ok(())
     }
 
     /// The agent uses a tool; the id ties the result to it, and is unique in the record for ever.
-    pub fn add_tool_use(
-        &mut self,
-        name: &str,
-        arguments: &Value,
-        at: Time,
-    ) -> Result<String, TrajectoryError> {
+    pub fn add_tool_use(&mut self, name: &str, arguments: &Value, at: Time) -> Result<String, AgentError> {
         let position = self.record.len();
         let draft = self.draft.get_or_insert(EntryDraft { thought: None, calls: Vec::new(), at });
         let id = format!("call_{position}_{}", draft.calls.len());
@@ -127,11 +93,15 @@ impl Trajectory {
         id: &str,
         result: Result<&str, &str>,
         at: Time,
-    ) -> Result<u64, TrajectoryError> {
+    ) -> Result<u64, AgentError> {
         let Some(place) = self.open.iter().position(|open| open == id) else {
             let before = self.answered.iter().any(|answered| answered == id);
-            let error = if before { TrajectoryError::AnsweredBefore } else { TrajectoryError::UnknownCall };
-            return Err(error(id.into()));
+            return Err(if before {
+                let message = format!("tool use {id:?} has its result already");
+                AgentError::new(AgentErrorKind::AnsweredBefore, message)
+            } else {
+                AgentError::new(AgentErrorKind::UnknownCall, format!("no tool use has the id {id:?}"))
+            });
         };
         let entry = match result {
             Ok(text) => Entry::result(id, text),
@@ -143,16 +113,16 @@ impl Trajectory {
     }
 
     /// The agent answers.
-    pub fn add_answer(&mut self, text: &str, at: Time) -> Result<u64, TrajectoryError> {
+    pub fn add_answer(&mut self, text: &str, at: Time) -> Result<u64, AgentError> {
         self.append(Entry::text(Role::Assistant, text), at)
     }
 
-    fn append(&mut self, entry: Entry, at: Time) -> Result<u64, TrajectoryError> {
+    fn append(&mut self, entry: Entry, at: Time) -> Result<u64, AgentError> {
         self.flush()?;
         self.put(entry, at)
     }
 
-    fn flush(&mut self) -> Result<(), TrajectoryError> {
+    fn flush(&mut self) -> Result<(), AgentError> {
         let Some(draft) = self.draft.take() else { return Ok(()) };
         let calls: Vec<(&str, &str, &str)> =
             draft.calls.iter().map(|(id, name, args)| (id.as_str(), name.as_str(), args.as_str())).collect();
@@ -164,8 +134,9 @@ impl Trajectory {
         Ok(())
     }
 
-    fn put(&mut self, entry: Entry, at: Time) -> Result<u64, TrajectoryError> {
-        let position = self.record.append(entry.stamped(self.evaluation, self.sequence, at))?;
+    fn put(&mut self, entry: Entry, at: Time) -> Result<u64, AgentError> {
+        let appended = self.record.append(entry.stamped(self.evaluation, self.sequence, at));
+        let position = appended.map_err(|error| AgentError::caused(AgentErrorKind::Append, error))?;
         self.sequence += 1;
         Ok(position)
     }

@@ -11,21 +11,21 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use scrollback_agent::document::DocumentProblem;
 use scrollback_agent::journal::Journal;
 use scrollback_agent::provider::{Catalog, Environment, Provider};
 use scrollback_agent::tool::{RecallNames, recall_tools};
+use scrollback_core::redact::Options;
 use scrollback_lisp::Value;
 use scrollback_store::{Memory, Run, RunKind};
 use scrollback_subagent::case::read_data;
-use scrollback_subagent::compression::{BadCompression, Chosen, parse};
+use scrollback_subagent::compression::{Chosen, parse};
 use scrollback_subagent::{
-    AgentTool, BadData, Host, InheritedSettings, NotReady, OutputForm, Overlay, Step, SubAgent, SubagentFile,
+    AgentTool, Host, InheritedSettings, OutputForm, Overlay, Step, SubAgent, SubagentErrorKind, SubagentFile,
     Views,
 };
 use serde_json::json;
 
-use crate::agent::{on_interrupt, provider_named, provider_of_file};
+use crate::agent::{invalid, on_interrupt, provider_named, provider_of_file};
 use crate::failure::{FAILED, Failure, INVALID, USAGE, complain};
 use crate::store::args::StoreArgs;
 use crate::store::{Intent, Setup, block_on};
@@ -47,9 +47,8 @@ fn usage(message: &str) -> Failure {
 
 /// A strategy that was named on the command line.
 fn compression_named(text: &str) -> Result<Chosen, Failure> {
-    parse(text).map_err(|error: BadCompression| {
-        Failure::new(USAGE, "bad_compression", format!("--compression: {error}"))
-    })
+    parse(text)
+        .map_err(|error| Failure::new(USAGE, "bad_compression", format!("--compression: {error}")))
 }
 
 fn run_mission(args: &RunArgs, store: &StoreArgs, json: bool) -> Result<ExitCode, Failure> {
@@ -59,7 +58,7 @@ fn run_mission(args: &RunArgs, store: &StoreArgs, json: bool) -> Result<ExitCode
     }
     let setup = Setup::new(store)?;
     let overlay = Overlay { mission: args.mission.clone() };
-    let file = load(&args.file, &overlay)?;
+    let file = load(&args.file, &overlay, &setup.config.redaction())?;
     let catalog = Arc::new(setup.config.catalog());
     let mut settings = InheritedSettings {
         model: model(args.model.as_deref(), &file, &catalog)?,
@@ -111,25 +110,19 @@ fn run_mission(args: &RunArgs, store: &StoreArgs, json: bool) -> Result<ExitCode
 }
 
 /// An agent from its file; every mistake in it otherwise.
-fn load(file: &Path, overlay: &Overlay) -> Result<SubagentFile, Failure> {
+fn load(file: &Path, overlay: &Overlay, redaction: &Options) -> Result<SubagentFile, Failure> {
     let environment: Environment = Arc::new(|name| std::env::var(name).ok());
     if file == Path::new("-") {
         let bytes = input::read(file)?;
         let text = String::from_utf8(bytes)
             .map_err(|_| Failure::new(INVALID, "invalid_agent", "standard input is not UTF-8"))?;
         let read = SubagentFile::parse(&text, Path::new(""), overlay, &environment);
-        return read.map_err(|found| invalid(file, &found));
+        return read.map_err(|found| invalid(file, Some(&text), redaction, &found));
     }
     if !file.is_file() {
         return Err(Failure::new(USAGE, "io", format!("{}: no such file", file.display())));
     }
-    SubagentFile::load(file, overlay, &environment).map_err(|found| invalid(file, &found))
-}
-
-fn invalid(file: &Path, problems: &[DocumentProblem]) -> Failure {
-    let lines: Vec<String> = problems.iter().map(|problem| format!("{}:{problem}", file.display())).collect();
-    let list: Vec<serde_json::Value> = problems.iter().map(serde_json::Value::from).collect();
-    Failure::several(INVALID, "invalid_agent", lines).with("problems", list)
+    SubagentFile::load(file, overlay, &environment).map_err(|found| invalid(file, None, redaction, &found))
 }
 
 /// The model: that of the command line, else that of the file; none is for the mission to say.
@@ -147,10 +140,10 @@ fn model(
 
 /// The agent with the tools of its servers.
 async fn connected(file: SubagentFile, catalog: &Catalog) -> Result<SubAgent, Failure> {
-    file.connect(catalog).await.map_err(|error| match error {
-        NotReady::Server(error) => Failure::new(FAILED, "mcp_server", error.to_string()),
-        NotReady::Model(error) => Failure::new(INVALID, error.code(), error.to_string()),
-        NotReady::Agent(error) => Failure::new(INVALID, "invalid_agent", error.to_string()),
+    file.connect(catalog).await.map_err(|error| match error.kind() {
+        SubagentErrorKind::Server => Failure::new(FAILED, "mcp_server", error.to_string()),
+        SubagentErrorKind::Model(kind) => Failure::new(INVALID, kind.code(), error.to_string()),
+        _ => Failure::new(INVALID, "invalid_agent", error.to_string()),
     })
 }
 
@@ -169,8 +162,9 @@ async fn start(
     file: &Path,
 ) -> Result<Step, Failure> {
     let ran = agent.run(data, settings, host, journal).await;
-    ran.map_err(|error: BadData| {
-        let lines = error.0.iter().map(|mismatch| format!("{}: data {mismatch}", file.display())).collect();
+    ran.map_err(|error| {
+        let mismatches = error.mismatches().iter();
+        let lines = mismatches.map(|mismatch| format!("{}: data {mismatch}", file.display())).collect();
         Failure::several(INVALID, "invalid_data", lines)
     })
 }

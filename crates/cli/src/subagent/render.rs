@@ -4,7 +4,8 @@ use std::fmt::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-use scrollback_subagent::case::{BadCase, Case};
+use scrollback_subagent::SubagentError;
+use scrollback_subagent::case::Case;
 use serde_json::{Value, json};
 
 use crate::failure::{Failure, INVALID};
@@ -30,7 +31,7 @@ pub(super) fn run(file: &Path) -> Result<ExitCode, Failure> {
 }
 
 /// What the call of one case is sent, after the case's id.
-fn rendered(case: &[u8]) -> Result<Value, BadCase> {
+fn rendered(case: &[u8]) -> Result<Value, SubagentError> {
     let case = Case::parse(case)?;
     let mut answer = json!({});
     if let Some(id) = &case.id {
@@ -42,7 +43,7 @@ fn rendered(case: &[u8]) -> Result<Value, BadCase> {
     Ok(answer)
 }
 
-fn invalid(file: &Path, line: Option<usize>, error: &BadCase) -> Failure {
+fn invalid(file: &Path, line: Option<usize>, error: &SubagentError) -> Failure {
     let line = line.map_or_else(String::new, |line| format!("line {line}: "));
     Failure::new(INVALID, "bad_case", format!("{line}{error}")).about(file)
 }

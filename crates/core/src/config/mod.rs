@@ -28,6 +28,7 @@ pub struct ConfigError {
 
 /// The kinds of [`ConfigError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ConfigErrorKind {
     /// No manager has that name.
     UnknownManager,

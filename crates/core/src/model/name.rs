@@ -157,10 +157,11 @@ pub struct BadModel {
 
 /// What is wrong with the text of a [`BadModel`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum BadModelKind {
     /// There is no colon.
     NoProvider,
-    /// The word before the colon is none of [`Provider::ALL`].
+    /// The word before the colon is not one of [`Provider::ALL`].
     UnknownProvider,
     /// The part after the colon is empty, begins or ends in white space, or has control characters.
     BadName,

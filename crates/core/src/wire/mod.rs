@@ -309,12 +309,13 @@ pub struct WireError {
 
 /// The kinds of [`WireError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum WireErrorKind {
     /// Not JSON, or JSON that two readers could read differently.
     BadJson,
     /// JSON, but no messages in it.
     BadInput,
-    /// A message that is none.
+    /// A message that is not one.
     BadMessage,
 }
 

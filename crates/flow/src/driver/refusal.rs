@@ -19,6 +19,7 @@ pub struct RunRefused {
 
 /// The kinds of [`RunRefused`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RefusedKind {
     /// There is no such run.
     UnknownRun,
@@ -36,7 +37,7 @@ pub enum RefusedKind {
     NothingToResume,
     /// The id belongs to another flow or input.
     IdInUse,
-    /// An id that is none.
+    /// An id that is not one.
     BadId,
     /// The answer does not fit.
     InvalidAnswer,

@@ -67,7 +67,7 @@ pub struct Mention {
     pub at: usize,
 }
 
-/// What came of an evaluation.
+/// The result of an evaluation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Evaluated {
     /// The value; null if the limit was reached.
@@ -98,6 +98,7 @@ pub struct ExpressionError {
 
 /// The kinds of [`ExpressionError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ExpressionErrorKind {
     /// It does not follow the grammar, or is too long or too deep.
     Syntax,

@@ -184,7 +184,7 @@ fn refused(node: &Node, path: &str, error: &ConfigError) -> DocumentProblem {
         ConfigErrorKind::UnknownOption => code::UNKNOWN_KEY,
         ConfigErrorKind::MissingOption => code::MISSING_KEY,
         ConfigErrorKind::BadOption => code::OUT_OF_RANGE,
-        ConfigErrorKind::BadSyntax => code::WRONG_TYPE,
+        _ => code::WRONG_TYPE,
     };
     let known = error.known().iter().copied();
     let said = here.as_map().and_then(|map| map.first()).map(|(key, _)| key.name.as_str()).or(here.as_text());

@@ -76,6 +76,7 @@ pub struct TemplateError {
 
 /// The kinds of [`TemplateError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TemplateErrorKind {
     /// It does not follow the grammar, or is too deep.
     Syntax,

@@ -13,9 +13,9 @@ use scrollback_lisp::Memory;
 
 pub use coalesced::SingleUserCoalesced;
 pub use coalescing::{Coalescing, ToolResults, Trigger};
-pub use ledger::Ledger;
+pub use ledger::TurnLedger;
 pub use rolling::RollingWindow;
-pub use setting::{BadCompression, Chosen, Options, Strategy, normalize, parse};
+pub use setting::{Chosen, Options, Strategy, normalize, parse};
 pub use stats::{PromptTokens, ShownCount, Stats};
 pub use uncompressed::Uncompressed;
 pub(crate) use uncompressed::feedback;
@@ -33,12 +33,12 @@ pub trait Compression: Send + Sync {
     /// The options that decide how values are shown, also in the part that no strategy touches.
     fn shown(&self) -> &Coalescing;
 
-    /// The messages, given what [`Ledger`] has added up about the turns. Costs what is shown, not what there is.
-    fn render(&self, ledger: &Ledger, turns: &[Turn], memory: &Memory, input: &Input) -> Rendered;
+    /// The messages, given what [`TurnLedger`] has added up about the turns. Costs what is shown, not what there is.
+    fn render(&self, ledger: &TurnLedger, turns: &[Turn], memory: &Memory, input: &Input) -> Rendered;
 
     /// The messages and what is known about them, tokens included.
     fn to_messages(&self, turns: &[Turn], memory: &Memory, input: &Input) -> Rendered {
-        let mut ledger = Ledger::default();
+        let mut ledger = TurnLedger::default();
         ledger.advance(turns);
         let mut rendered = self.render(&ledger, turns, memory, input);
         rendered.stats.tokens = Some(ledger.tokens(turns, input, self.shown(), &rendered));

@@ -1,6 +1,5 @@
 //! How compression is chosen: `on`, `off`, a name, a name with options. One syntax everywhere.
 
-use std::fmt;
 use std::sync::Arc;
 
 use scrollback_core::manager::{ConfigCall, read_call};
@@ -8,6 +7,7 @@ use scrollback_core::nearest::nearest;
 use serde_json::{Map, Value, json};
 
 use super::{Coalescing, Compression, RollingWindow, SingleUserCoalesced, ToolResults, Uncompressed};
+use crate::error::{SubagentError, SubagentErrorKind};
 
 /// The strategies there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +102,7 @@ impl Chosen {
     }
 
     /// The same with options laid over its own.
-    pub fn with_options(mut self, options: &Map<String, Value>) -> Result<Self, BadCompression> {
+    pub fn with_options(mut self, options: &Map<String, Value>) -> Result<Self, SubagentError> {
         let strategy = self.strategy.unwrap_or(Strategy::SingleUserCoalesced);
         for (name, value) in options {
             self.options.set(strategy, name, value)?;
@@ -146,20 +146,8 @@ impl Chosen {
     }
 }
 
-/// A choice that cannot be understood. The message lists what could.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadCompression(String);
-
-impl fmt::Display for BadCompression {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for BadCompression {}
-
-fn bad<T>(message: impl Into<String>) -> Result<T, BadCompression> {
-    Err(BadCompression(message.into()))
+fn bad<T>(message: impl Into<String>) -> Result<T, SubagentError> {
+    Err(SubagentError::new(SubagentErrorKind::Compression, message))
 }
 
 /// Reads a choice from text, as on the command line: `on`, `off`, `rolling_window(keep=3)`, or JSON.
@@ -168,14 +156,14 @@ fn bad<T>(message: impl Into<String>) -> Result<T, BadCompression> {
 /// use scrollback_subagent::compression::parse;
 /// assert_eq!(parse("rolling_window(keep=2)")?.options.keep, Some(2));
 /// assert!(parse("rollin_window").is_err());
-/// # Ok::<(), scrollback_subagent::compression::BadCompression>(())
+/// # Ok::<(), scrollback_subagent::SubagentError>(())
 /// ```
-pub fn parse(text: &str) -> Result<Chosen, BadCompression> {
+pub fn parse(text: &str) -> Result<Chosen, SubagentError> {
     normalize(&Value::String(text.into()))
 }
 
 /// What a setting in any of its forms means.
-pub fn normalize(setting: &Value) -> Result<Chosen, BadCompression> {
+pub fn normalize(setting: &Value) -> Result<Chosen, SubagentError> {
     let usual = || Chosen { strategy: Some(Strategy::SingleUserCoalesced), ..Chosen::default() };
     match setting {
         Value::Null | Value::Bool(false) => Ok(Chosen::default()),
@@ -188,7 +176,7 @@ pub fn normalize(setting: &Value) -> Result<Chosen, BadCompression> {
                 Err(error) => bad(format!("not JSON: {error}")),
             },
             text => {
-                let call = read_call(text).map_err(|error| BadCompression(error.to_string()))?;
+                let call = read_call(text).or_else(|error| bad(error.to_string()))?;
                 called(&call)
             }
         },
@@ -209,7 +197,7 @@ pub fn normalize(setting: &Value) -> Result<Chosen, BadCompression> {
 }
 
 /// A strategy with its options.
-fn called(call: &ConfigCall) -> Result<Chosen, BadCompression> {
+fn called(call: &ConfigCall) -> Result<Chosen, SubagentError> {
     let Some(strategy) = Strategy::named(&call.name) else {
         let hint =
             nearest(&call.name, NAMES).map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
@@ -234,7 +222,7 @@ fn called(call: &ConfigCall) -> Result<Chosen, BadCompression> {
 }
 
 impl Options {
-    fn set(&mut self, strategy: Strategy, name: &str, value: &Value) -> Result<(), BadCompression> {
+    fn set(&mut self, strategy: Strategy, name: &str, value: &Value) -> Result<(), SubagentError> {
         let known = strategy.options();
         if !known.contains(&name) {
             let hint = nearest(name, known.iter().copied())
@@ -273,7 +261,7 @@ impl Options {
         Ok(())
     }
 
-    fn set_trigger(&mut self, value: &Value) -> Result<(), BadCompression> {
+    fn set_trigger(&mut self, value: &Value) -> Result<(), SubagentError> {
         let trigger = &mut self.coalescing.trigger;
         let members = match value {
             Value::Null => return Ok(()),
@@ -294,14 +282,14 @@ impl Options {
     }
 }
 
-fn count(name: &str, value: &Value) -> Result<usize, BadCompression> {
+fn count(name: &str, value: &Value) -> Result<usize, SubagentError> {
     match value.as_u64().and_then(|number| usize::try_from(number).ok()) {
         Some(number) => Ok(number),
         None => bad(format!("{name} must be a whole number, not {value}")),
     }
 }
 
-fn flag(name: &str, value: &Value) -> Result<bool, BadCompression> {
+fn flag(name: &str, value: &Value) -> Result<bool, SubagentError> {
     match value.as_bool() {
         Some(flag) => Ok(flag),
         None => bad(format!("{name} must be true or false, not {value}")),

@@ -5,7 +5,6 @@ mod content;
 mod program;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +13,7 @@ use serde_json::Value;
 
 use super::{Call, Effects, Spec, Tool, ToolOutcome};
 use crate::effects::BoxFuture;
+use crate::error::{AgentError, AgentErrorKind};
 use connection::Connection;
 
 /// Longest name of a tool.
@@ -84,18 +84,20 @@ pub enum McpTransport {
 /// # Ok(())
 /// # }
 /// ```
-pub async fn connect(server: McpServer) -> Result<Vec<Arc<dyn Tool>>, McpError> {
-    let bad = |kind, problem| McpError { server: server.name.clone(), kind, problem };
+pub async fn connect(server: McpServer) -> Result<Vec<Arc<dyn Tool>>, AgentError> {
+    let bad = |kind, problem: String| {
+        AgentError::new(kind, format!("MCP server {:?}: {problem}", server.name))
+    };
     if server.name.is_empty() {
-        return Err(bad(McpErrorKind::Setting, "an MCP server needs a name".into()));
+        return Err(bad(AgentErrorKind::ServerSetting, "an MCP server needs a name".into()));
     }
-    let connection = Connection::new(&server).map_err(|problem| bad(McpErrorKind::Setting, problem))?;
-    let listed = connection.tools().await.map_err(|problem| bad(McpErrorKind::Unreachable, problem))?;
+    let connection = Connection::new(&server).map_err(|problem| bad(AgentErrorKind::ServerSetting, problem))?;
+    let listed = connection.tools().await.map_err(|problem| bad(AgentErrorKind::ServerUnreachable, problem))?;
     let has: BTreeSet<&str> = listed.iter().map(|tool| tool.name.as_ref()).collect();
     if let Some(unknown) = server.allow.iter().flatten().find(|name| !has.contains(name.as_str())) {
         let has = if has.is_empty() { "none".into() } else { has.into_iter().collect::<Vec<_>>().join(", ") };
-        let problem = format!("there is no tool {unknown:?}; the tools are: {has}");
-        return Err(bad(McpErrorKind::UnknownTool, problem));
+        let problem = format!("unknown tool {unknown:?}; known: {has}");
+        return Err(bad(AgentErrorKind::ServerTool, problem));
     }
     let names = names(&server.name, &has);
     let connection = Arc::new(connection);
@@ -170,41 +172,6 @@ impl Tool for McpTool {
         })
     }
 }
-
-/// Why a server's tools cannot be had.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct McpError {
-    /// The server's name.
-    pub server: String,
-    kind: McpErrorKind,
-    problem: String,
-}
-
-/// What kind of trouble a server makes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum McpErrorKind {
-    /// What is written down about it is wrong: no name, no command, a bad URL or header.
-    Setting,
-    /// It does not start, does not answer, or does not speak the protocol.
-    Unreachable,
-    /// It has not a tool that is allowed.
-    UnknownTool,
-}
-
-impl McpError {
-    /// What kind of trouble it is.
-    pub fn kind(&self) -> McpErrorKind {
-        self.kind
-    }
-}
-
-impl fmt::Display for McpError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "MCP server {:?}: {}", self.server, self.problem)
-    }
-}
-
-impl std::error::Error for McpError {}
 
 #[cfg(test)]
 mod tests {

@@ -146,7 +146,7 @@ impl Event for ReplyPassedOn {
     const NAME: &'static str = ReplyReceived::NAME;
 }
 
-/// A run stands otherwise than before.
+/// The status of a run changed.
 #[derive(Clone, Debug, Serialize)]
 pub struct RunChanged {
     /// The run.
@@ -161,7 +161,7 @@ pub struct FollowUpDue {
     /// Whom the conversation is with.
     pub recipient: String,
     /// Where the conversation stands.
-    pub status: &'static str,
+    pub status: scrollback_store::Status,
     /// Since when it is due.
     pub due_at: String,
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::id::{ConversationId, Tenant};
-use crate::status::{CallStatus, EvaluationStatus, RunKind, RunStatus, StepStatus};
+use crate::status::{CallStatus, EvaluationStatus, RunKind, RunStatus, StepStatus, StepType};
 
 /// One execution of a flow or a sub-agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub struct Run {
     pub conversation: Option<ConversationId>,
     /// What it was given.
     pub input: Option<String>,
-    /// What came of it.
+    /// Its output.
     pub output: Option<String>,
     /// Why it failed, as JSON.
     pub error: Option<String>,
@@ -63,15 +63,15 @@ pub struct Step {
     pub run: String,
     /// The step's key, unique in its run.
     pub key: String,
-    /// What kind of step.
-    pub kind: String,
+    /// What it does.
+    pub kind: StepType,
     /// How it stands.
     pub status: StepStatus,
     /// How often it was tried.
     pub attempt: u64,
     /// What it was given, as JSON.
     pub input: Option<String>,
-    /// What came of it, as JSON.
+    /// Its output, as JSON.
     pub output: Option<String>,
     /// The evaluation it ran.
     pub evaluation: Option<Uuid>,

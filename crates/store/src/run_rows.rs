@@ -132,7 +132,7 @@ impl Table for Step {
         Ok(Step {
             run: cells.text(),
             key: cells.text(),
-            kind: cells.text(),
+            kind: cells.known()?,
             status: cells.known()?,
             attempt: cells.number()?,
             input: cells.maybe_text(),

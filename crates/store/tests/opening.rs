@@ -230,7 +230,7 @@ fn a_full_disk_refuses_and_goes_on_when_there_is_room() {
     let mount =
         Command::new("mount").args(["-t", "tmpfs", "-o", "size=2m", "tmpfs"]).arg(folder.path()).status();
     if !mount.is_ok_and(|status| status.success()) {
-        eprintln!("notice: no small disk can be mounted here; not tested what a full one does");
+        crate::support::required::missing("the right to mount a small disk", "what a full disk does");
         return;
     }
     let path = folder.path().join("store.db");

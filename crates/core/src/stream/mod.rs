@@ -35,7 +35,7 @@ use std::fmt;
 
 pub use delta::Delta;
 pub use messages::messages_in;
-pub use problem::StreamError;
+pub use problem::{StreamError, StreamErrorOrigin};
 pub use reply::{AppliedEdit, Reply};
 use stop::Asks;
 pub use stop::StopReason;
@@ -173,7 +173,7 @@ impl Assembler {
 
     fn close(self, truncated: Status) -> Reply {
         let mut assembly = self.assembly;
-        // A list that ends inside an element ends before it: half of an element is none.
+        // A list that ends inside an element ends before it: half of an element does not count.
         if let Framing::Events(parser) = self.framing {
             parser.end(|event| assembly.last_event(event));
         }

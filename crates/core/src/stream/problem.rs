@@ -20,6 +20,22 @@ pub struct StreamError {
     /// The HTTP status the error would have had outside a stream, where it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
+    /// Who noticed it.
+    #[serde(skip)]
+    pub origin: StreamErrorOrigin,
+}
+
+/// Who noticed a [`StreamError`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StreamErrorOrigin {
+    /// The provider reported it.
+    #[default]
+    Provider,
+    /// We did: the stream cannot be read.
+    Malformed,
+    /// We did: the body holds no reply.
+    NoReply,
 }
 
 /// The HTTP status of each word a provider has for an error.
@@ -62,7 +78,8 @@ impl StreamError {
         if error.kind() != JsonKind::Object {
             let message =
                 error.string().map_or_else(|| error.text().to_string(), std::borrow::Cow::into_owned);
-            return StreamError { kind: "error".into(), code: None, message, status: None };
+            let origin = StreamErrorOrigin::Provider;
+            return StreamError { kind: "error".into(), code: None, message, status: None, origin };
         }
         let word = |key: &str| text(error.get(key));
         // Anthropic has its narrower words among the details.
@@ -81,18 +98,25 @@ impl StreamError {
             .or_else(|| status_of(&kind));
         let message = ["message", "Message", "detail"].iter().find_map(|key| word(key));
         let message = message.unwrap_or_else(|| kind.clone());
-        StreamError { kind, code, message, status }
+        StreamError { kind, code, message, status, origin: StreamErrorOrigin::Provider }
     }
 
     /// A stream that is not what it should be.
     pub(super) fn malformed(message: impl Into<String>) -> Self {
-        StreamError { kind: "malformed_stream".into(), code: None, message: message.into(), status: None }
+        StreamError {
+            kind: "malformed_stream".into(),
+            code: None,
+            message: message.into(),
+            status: None,
+            origin: StreamErrorOrigin::Malformed,
+        }
     }
 
     /// A body with nothing in it that could be a reply.
     pub(super) fn no_reply(wire: crate::wire::Wire) -> Self {
         let message = format!("the body holds no reply in the {wire} format");
-        StreamError { kind: "no_reply".into(), code: None, message, status: None }
+        let origin = StreamErrorOrigin::NoReply;
+        StreamError { kind: "no_reply".into(), code: None, message, status: None, origin }
     }
 }
 

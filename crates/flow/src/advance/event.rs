@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use scrollback_core::Role;
-use scrollback_store::StepStatus;
+use scrollback_store::{StepStatus, StepType};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -158,8 +158,8 @@ pub struct StepRow {
     pub key: String,
     /// The key of what it is inside: a loop's iteration, or a step; none at the top.
     pub within: Option<String>,
-    /// What kind it is.
-    pub kind: &'static str,
+    /// What it does.
+    pub kind: StepType,
     /// Whether an agent does it.
     pub asks: bool,
     /// How it stands.
@@ -168,7 +168,7 @@ pub struct StepRow {
     pub attempt: u64,
     /// What it was given.
     pub input: Option<Value>,
-    /// What came of it.
+    /// Its output.
     pub output: Option<Value>,
     /// The evaluation whose last entry is its output.
     pub evaluation: Option<Uuid>,

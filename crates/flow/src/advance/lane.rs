@@ -54,7 +54,7 @@ impl Advancing {
         let account = self.state.quota.open(&key, step.limits, lane.account);
         let mut row = self.row(lane, step, &key, StepStatus::Running);
         row.input = Some(input.value.as_ref().clone());
-        self.event(Some(&key), "step.started", json!({ "kind": step.kind.word(), "attempt": row.attempt }));
+        self.event(Some(&key), "step.started", json!({ "kind": step.kind.step_type(), "attempt": row.attempt }));
         match &step.kind {
             StepKind::Template(template) => match self.render(template, lane, &key) {
                 Ok(mut output) => {
@@ -241,7 +241,7 @@ impl Advancing {
         }
     }
 
-    /// What came of a call.
+    /// The result of a call.
     fn called(
         &mut self,
         step: &Step,
@@ -370,7 +370,7 @@ impl Advancing {
         StepRow {
             key: key.into(),
             within: lane.within.clone(),
-            kind: step.kind.word(),
+            kind: step.kind.step_type(),
             asks: matches!(step.kind, StepKind::Agent(_)),
             status,
             attempt: self.state.attempt(key),

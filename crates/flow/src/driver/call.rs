@@ -8,7 +8,7 @@ use scrollback_agent::runner::{EvaluationEnd, EvaluationError, EvaluationErrorKi
 use scrollback_agent::tool::Toolbox;
 use scrollback_core::tokens::Counter;
 use scrollback_core::{Entry, Role};
-use scrollback_store::{ConversationId, StepStatus, StoreError};
+use scrollback_store::{ConversationId, StepStatus, StepType, StoreError};
 use serde_json::{Value, json};
 
 use super::ledger::{Batch, LedgerItem};
@@ -21,7 +21,7 @@ use crate::passed_values::EntryId;
 use crate::usage::RunUsage;
 use crate::{Agent, AgentStep, LoopMemory, Step, StepKind};
 
-/// What came of a call, and what is to be written with it.
+/// The result of a call, and what is to be written with it.
 pub(crate) struct Called {
     pub(super) event: FlowEvent,
     pub(super) batch: Batch,
@@ -120,7 +120,7 @@ fn running(shared: &Shared, call: &AgentCall) -> StepRow {
     StepRow {
         key: call.key.clone(),
         within: call.within.clone(),
-        kind: "step",
+        kind: StepType::Step,
         asks: true,
         status: StepStatus::Running,
         attempt: shared.with_state(|state| state.attempt(&call.key)),

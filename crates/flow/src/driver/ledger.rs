@@ -64,7 +64,7 @@ pub(crate) enum LedgerItem {
     Mark { scope: Arc<str>, entry: EntryId, role: Role, field: Option<String> },
     /// What stands for some turns, once they have places.
     Summary { scope: Arc<str>, summary: Arc<Listed> },
-    /// An overflow left out the turns of a loop before this one, once it has a place; all of them if there is none.
+    /// An overflow left out the turns of a loop before this one, once it has a place; all of them if it has none.
     Cut { scope: Arc<str>, first: Option<EntryId> },
     /// Anything else decided.
     Decision(Box<Decision>),
@@ -262,7 +262,7 @@ impl Ledger {
             let span = SpanRow {
                 key: row.key.clone(),
                 within: row.within.clone(),
-                name: format!("{} {}", if row.asks { "invoke_agent" } else { row.kind }, name_of(&row.key)),
+                name: format!("{} {}", if row.asks { "invoke_agent" } else { row.kind.as_str() }, name_of(&row.key)),
                 status: row.status,
                 attributes: Value::Null,
             };
@@ -347,6 +347,8 @@ impl Ledger {
                             by,
                             scope,
                             kept: Vec::new(),
+                            owed: Vec::new(),
+                            notice: None,
                             factor: None,
                         }),
                         at,
@@ -396,7 +398,7 @@ impl Ledger {
         Step {
             run: self.run.to_string(),
             key: row.key,
-            kind: row.kind.into(),
+            kind: row.kind,
             status: row.status,
             attempt: row.attempt,
             input: text(&row.input),
@@ -440,6 +442,6 @@ fn id_of(entry: &Entry) -> EntryId {
 /// What a place appends. Nothing erased is ever written anew: one that is says that the run's own record is broken.
 fn new_entry(slot: &Slot) -> Result<NewEntry, StoreError> {
     NewEntry::of(slot).ok_or_else(|| {
-        StoreError::new(ErrorKind::BadArgument, "an erased entry was to be written again; start the run anew")
+        StoreError::new(ErrorKind::BadArgument, "cannot record an erased entry; start a new run")
     })
 }

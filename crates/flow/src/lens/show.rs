@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use scrollback_store::Run;
+use scrollback_store::{Run, StepType};
 use serde_json::{Value, json};
 
 use super::{Lens, Reveal, in_order, read, talks, updated};
@@ -30,7 +30,7 @@ impl Lens<'_> {
             .collect();
         let updated = updated(run, &steps);
         let mut talks = talks(&record);
-        for step in steps.iter().filter(|step| step.kind == "loop" && holds_conversation(flow, &step.key)) {
+        for step in steps.iter().filter(|step| step.kind == StepType::Loop && holds_conversation(flow, &step.key)) {
             // The conversation may still be empty.
             talks.entry(step.key.clone()).or_default();
         }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use scrollback_store::StepType;
 use serde_json::Value;
 
 use super::{Agent, LoopMemory, QuotaLimits};
@@ -41,15 +42,15 @@ pub enum StepKind {
 }
 
 impl StepKind {
-    /// The word for it in a flow: agent and template steps are both `step`.
-    pub fn word(&self) -> &'static str {
+    /// Its type as it is stored and written in a flow: agent and template steps are both `step`.
+    pub fn step_type(&self) -> StepType {
         match self {
-            StepKind::Agent(_) | StepKind::Template(_) => "step",
-            StepKind::Loop(_) => "loop",
-            StepKind::Hitl(_) => "hitl",
-            StepKind::Parallel(_) => "parallel",
-            StepKind::Conditional(_) => "conditional",
-            StepKind::Map(_) => "map",
+            StepKind::Agent(_) | StepKind::Template(_) => StepType::Step,
+            StepKind::Loop(_) => StepType::Loop,
+            StepKind::Hitl(_) => StepType::Hitl,
+            StepKind::Parallel(_) => StepType::Parallel,
+            StepKind::Conditional(_) => StepType::Conditional,
+            StepKind::Map(_) => StepType::Map,
         }
     }
 

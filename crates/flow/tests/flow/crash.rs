@@ -145,7 +145,7 @@ async fn survives(flow: &str, most: usize) -> usize {
             .await
             .unwrap()
             .into_iter()
-            .filter(|step| step.status.as_str() == "done" && step.kind == "step")
+            .filter(|step| step.status.as_str() == "done" && step.kind == scrollback_store::StepType::Step)
             .map(|step| step.key)
             .collect();
         let second = Bench::on(Arc::clone(&store), reply);

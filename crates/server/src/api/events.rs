@@ -26,6 +26,8 @@ use crate::{About, ApiCaller, App, HttpProblem, Live};
 
 /// How often the store is looked at for what others wrote.
 const LOOK: Duration = Duration::from_secs(1);
+/// How long a look at the newest runs is good for all listeners of a tenant.
+const SHARED: Duration = Duration::from_millis(750);
 /// How often a quiet connection hears that it is still there.
 const QUIET: Duration = Duration::from_secs(15);
 /// Conversations looked at: those written last.
@@ -213,20 +215,24 @@ impl Listener {
     /// Looks at the newest runs and those that were going on, and tells which of them stand otherwise now.
     async fn look_at_runs(&mut self, telling: Telling) -> Option<()> {
         let (store, tenant) = (&self.app.store, &self.tenant);
-        let listing = RunListing { limit: NEWEST_RUNS, ..RunListing::default() };
         let now = self.app.now();
-        let page = scrollback_flow::lens::run_page(&**store, tenant, listing, now).await;
-        let mut found = page.map(|page| page.runs).unwrap_or_default();
+        let newest = async {
+            let listing = RunListing { limit: NEWEST_RUNS, ..RunListing::default() };
+            let page = scrollback_flow::lens::run_page(&**store, tenant, listing, now).await;
+            let runs = page.map(|page| page.runs).unwrap_or_default();
+            runs.into_iter().map(|run| (run.id, run.status)).collect()
+        };
+        let mut found = self.app.events.runs.shared(tenant, SHARED, newest).await;
         for (id, _) in self.runs.iter().filter(|(_, status)| **status == RunStatus::Running) {
-            if !found.iter().any(|run| run.id == *id) {
+            if !found.iter().any(|(known, _)| known == id) {
                 let named = scrollback_flow::lens::run_named(&**store, tenant, id, now).await;
-                found.extend(named.unwrap_or_default());
+                found.extend(named.ok().flatten().map(|run| (run.id, run.status)));
             }
         }
-        for run in found {
-            let before = self.runs.insert(run.id.clone(), run.status);
-            if matches!(telling, Telling::News) && before != Some(run.status) {
-                self.tell(About::Run, &RunChanged { run: run.id, status: run.status }).await?;
+        for (run, status) in found {
+            let before = self.runs.insert(run.clone(), status);
+            if matches!(telling, Telling::News) && before != Some(status) {
+                self.tell(About::Run, &RunChanged { run, status }).await?;
             }
         }
         Some(())

@@ -91,7 +91,7 @@ pub(crate) struct RunAnswer {
 pub(crate) struct StepShape {
     /// Its key, unique in its run.
     key: String,
-    /// What kind of step.
+    /// `step`, `loop`, `hitl`, `parallel`, `conditional` or `map`.
     kind: String,
     /// `running`, `paused`, `skipped`, `done` or `failed`.
     status: String,
@@ -99,7 +99,7 @@ pub(crate) struct StepShape {
     attempt: u64,
     /// What it was given.
     input: Option<Value>,
-    /// What came of it; what it asks, while it is paused.
+    /// Its output; while it is paused, its question.
     output: Option<Value>,
     /// The evaluation it ran.
     evaluation: Option<String>,
@@ -121,7 +121,7 @@ impl StepShape {
             usage: value(step.usage.as_deref()),
             error: value(step.error.as_deref()),
             key: step.key,
-            kind: step.kind,
+            kind: step.kind.to_string(),
             status: step.status.to_string(),
             attempt: step.attempt,
             evaluation: step.evaluation.map(|id| id.to_string()),

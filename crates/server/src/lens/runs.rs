@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use scrollback_core::wire::{ParseOptions, Wire};
 use scrollback_core::{Entry, Time, json};
-use scrollback_store::{Cursor, Event, Run, RunListing, RunStatus, Sent, Step, StepStatus};
+use scrollback_store::{Cursor, Event, Run, RunListing, RunStatus, Sent, Step, StepStatus, StepType};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -59,15 +59,15 @@ async fn listed(viewer: &Viewer, wish: &RunsQuery) -> Result<PageContent, HttpPr
             @if page.runs.is_empty() {
                 div.in { p { "No runs" @if !wish.status.is_empty() { " with this status" } "." } p.soft { "Flows are run with " code { "scrollback run FLOW.yaml" } " on this store." } }
             } @else {
-                table.rows {
+                table.rows.cards {
                     caption.out { "Runs, those that began last first" }
-                    thead { tr { th scope="col" { "Run" } th scope="col" { "Status" } th.n.wide-only scope="col" { "Tokens" } th.n scope="col" { "Took" } th.wide-only scope="col" { "Began (UTC)" } } }
+                    thead { tr { th scope="col" { "Run" } th scope="col" { "Status" } th.n scope="col" { "Tokens" } th.n scope="col" { "Took" } th scope="col" { "Began" } } }
                     tbody { @for run in &page.runs { tr id=(format!("r{}", coded(&run.id))) {
                         td { a.name href=(format!("/lens/runs/{}", coded(&run.id))) { (eyes.said(&run.name)) } div.sub { code { (said(&run.id)) } " " @if let Some(input) = &run.input { (eyes.glance(input, 120)) } } }
-                        td { (page::status(run.status.as_str())) }
-                        td.n.wide-only { @match tokens(run.usage.as_deref()) { Some(tokens) => (short(tokens)), None => span.faint { "–" } } }
-                        td.n { @match run.ended_at { Some(ended) => (lasting(ended.0 - run.started_at.0)), None => span.faint { "–" } } }
-                        td.wide-only.nowrap { (page::time(run.started_at)) }
+                        td data-l="Status" { (page::status(run.status.as_str())) }
+                        td.n data-l="Tokens" { @match tokens(run.usage.as_deref()) { Some(tokens) => (short(tokens)), None => span.faint { "–" } } }
+                        td.n data-l="Took" { @match run.ended_at { Some(ended) => (lasting(ended.0 - run.started_at.0)), None => span.faint { "–" } } }
+                        td.nowrap data-l="Began" { (page::ago(run.started_at)) }
                     } } }
                 }
             }
@@ -109,7 +109,7 @@ async fn shown(viewer: &Viewer, id: &str, problem: Option<&str>) -> Result<PageC
     let events = viewer.store().events(viewer.tenant(), &run.id, 0).await?;
     let waiting: Vec<Step> = steps
         .iter()
-        .filter(|step| step.status == StepStatus::Paused && step.kind != "loop" && is_leaf(step, &steps))
+        .filter(|step| step.status == StepStatus::Paused && step.kind != StepType::Loop && is_leaf(step, &steps))
         .cloned()
         .collect();
     let injected: BTreeSet<String> =
@@ -237,14 +237,15 @@ fn texts(run: &Run, eyes: Eyes<'_>) -> Markup {
 fn happened(events: &[Event], eyes: Eyes<'_>) -> Markup {
     html! {
         details.card { summary.in { "What happened (" (number(events.len() as u64)) " events)" }
-            div.scroll { table {
+            div.scroll { table.cards {
                 thead { tr { th.n scope="col" { "No." } th scope="col" { "When" } th scope="col" { "What" } th scope="col" { "Step" } th scope="col" { "More" } } }
                 tbody { @for event in events.iter().rev().take(EVENTS) { tr {
-                    td.n { (event.sequence) } td.nowrap { (page::time(event.at)) } td { code { (said(&event.kind)) } }
+                    td.n data-l="No." { (event.sequence) } td.nowrap { (page::time(event.at)) } td { code { (said(&event.kind)) } }
                     td { @if let Some(key) = &event.key { code { (eyes.said(key)) } } }
                     td { @if let Some(data) = &event.data { code { (eyes.glance(data, 200)) } } }
                 } } }
             } }
+            @if events.len() > EVENTS { p.in.soft { "The newest " (EVENTS) " are listed." } }
         }
     }
 }
@@ -270,7 +271,7 @@ impl RunContext<'_> {
             li {
                 div.line {
                     strong { (self.eyes.said(&node.name)) }
-                    @if let Some(step) = step { span.soft.small { (said(&step.kind)) } (page::status(step.status.as_str())) }
+                    @if let Some(step) = step { span.soft.small { (step.kind.as_str()) } (page::status(step.status.as_str())) }
                     @if let Some(step) = step.filter(|step| step.attempt > 1) { span.chip.warn { "attempt " (step.attempt) } }
                     @if self.injected.contains(&node.key) { span.chip.info { "conversation injected" } }
                     (self.bar(node, own))

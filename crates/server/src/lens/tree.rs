@@ -90,7 +90,7 @@ mod tests {
         Step {
             run: "r".into(),
             key: key.into(),
-            kind: "step".into(),
+            kind: scrollback_store::StepType::Step,
             status: scrollback_store::StepStatus::Done,
             attempt: 1,
             input: None,

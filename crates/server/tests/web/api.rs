@@ -120,7 +120,7 @@ fn run(tenant: &Tenant) -> (Run, Step, Span, Event) {
     let step = Step {
         run: run.id.clone(),
         key: "chat[1]/ask".into(),
-        kind: "hitl".into(),
+        kind: scrollback_store::StepType::Hitl,
         status: StepStatus::Paused,
         attempt: 1,
         input: Some("\"Which date?\"".into()),
@@ -705,4 +705,27 @@ fn the_page_about_the_api_lists_every_operation() {
         rows,
         "and no other"
     );
+}
+
+#[tokio::test]
+async fn a_simulation_without_managers_compares_the_usual_field_and_says_which_to_take() {
+    let server = Server::new();
+    let id = server.talk(exchange()).await;
+    let told =
+        server.post("/api/simulate", json!({ "conversation": id, "budgets": [300, 2000] })).await.json();
+    let names = |told: &Value| -> Vec<String> {
+        let managers = told["managers"].as_array().unwrap();
+        managers.iter().map(|one| one["manager"].as_str().unwrap().to_string()).collect()
+    };
+    let field = names(&told);
+    assert_eq!(field[0], "passthrough");
+    assert!(
+        field.contains(&"auto(300)".into()) && field.contains(&"sticky(token_budget(2k))".into()),
+        "{field:?}"
+    );
+    assert!(told["advice"].is_string() && told["frontier"].is_array(), "{told}");
+    let wish =
+        json!({ "conversation": id, "managers": ["auto(B)", { "turn_window": 1 }], "budgets": [300, 500] });
+    let given = server.post("/api/simulate", wish).await.json();
+    assert_eq!(names(&given), ["auto(300)", "auto(500)", "{\"turn_window\":1}"]);
 }

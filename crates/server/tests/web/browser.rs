@@ -11,7 +11,7 @@ use scrollback_server::runs::{AnswerRefused, PersonAnswer, Runs};
 use scrollback_server::{App, KeyScope, bind, keys, serve};
 use scrollback_store::{
     ConversationId, Event, Expected, Memory, NewConversation, NewEntry, Recipient, RecordsExt, Run,
-    RunStatus, Sent, Step, StepStatus, Store, Tenant, new_evaluation,
+    RunStatus, Sent, Step, StepStatus, StepType, Store, Tenant, new_evaluation,
 };
 use serde_json::{Value, json};
 
@@ -133,7 +133,7 @@ fn step(run: &str, key: &str, status: &str, began: i64, ended: Option<i64>) -> S
     Step {
         run: run.into(),
         key: key.into(),
-        kind: if key.contains("ask") { "hitl" } else { "step" }.into(),
+        kind: if key.contains("ask") { StepType::Hitl } else { StepType::Step },
         status: status.parse().unwrap(),
         attempt: 1,
         input: Some(json!("Which date would you like to travel on?").to_string()),
@@ -207,10 +207,9 @@ async fn runs(store: &dyn Store) {
     retried.error =
         Some(json!({ "code": "provider_error", "message": "the provider is overloaded" }).to_string());
     let mut nasty = step("hostile", &payloads[12], "failed", 1_000, Some(2_000));
-    (nasty.kind, nasty.error, nasty.output) = (
-        payloads[13].clone(),
+    (nasty.error, nasty.output) = (
         Some(payloads[14].clone()),
-        Some(json!({ payloads[15].clone(): payloads[16] }).to_string()),
+        Some(json!({ payloads[15].clone(): [payloads[13], payloads[16]] }).to_string()),
     );
     let record = ConversationId::new(Time(1_000));
     let asked = json!({ "messages": [{ "role": "system", "content": "Plan trips." }, { "role": "user", "content": "A week in Lisbon" }, { "role": "assistant", "content": "When?" }, { "role": "user", "content": "In May" }] });
@@ -294,7 +293,8 @@ async fn facts() -> Value {
             "list": "/lens", "conversation": format!("{sample}?call=14"), "call": format!("/lens/calls/{call}"),
             "tried": format!("{sample}?m=tool_result_truncator(200)"),
             "runs": "/lens/runs", "run": "/lens/runs/trip-paused", "run_failed": "/lens/runs/trip-failed",
-            "search": "/lens/search?q=wheel", "import": "/lens/import",
+            "search": "/lens/search?q=wheel", "import": "/lens/import", "matched": "/lens/search?q=%2Fwhee%5Bl%5D%2F",
+            "entry": format!("{sample}/entries/2"), "body": format!("/lens/calls/{call}/request?find=wheel"),
             "simulate": format!("/lens/simulate?conversation={id}&m=passthrough&m=sliding_window(12)&m=sticky(token_budget(4200),low=2400)&model=openai:gpt-4o"),
             "cache": format!("/lens/sessions/{broken}/cache"), "broken": format!("/lens/conversations/{broken}"),
             "session": format!("/lens/conversations/{imported}"), "session_cache": format!("/lens/sessions/{imported}/cache"),

@@ -48,14 +48,56 @@ fn payloads() -> Vec<String> {
         .collect()
 }
 
+/// One text in every place that has a renderer of its own: differences, files, patches, commands, plans, code, tables, links, replies of
+/// a sub-agent.
+fn rendered(text: &str) -> Vec<Entry> {
+    let patch =
+        format!("*** Begin Patch\n*** Update File: {text}\n@@\n-{text}\n+{text}{text}\n*** End Patch");
+    let calls = [
+        (
+            "r1",
+            "Edit",
+            json!({ "file_path": text, "old_string": text, "new_string": format!("{text}{text}") }),
+        ),
+        (
+            "r2",
+            "Write",
+            json!({ "file_path": format!("{text}.rs"), "content": format!("fn main() {{}}\n{text}") }),
+        ),
+        ("r3", "Bash", json!({ "command": text, "description": text })),
+        (
+            "r4",
+            "TodoWrite",
+            json!({ "todos": [{ "content": text, "status": text }, { "content": text, "status": "completed" }] }),
+        ),
+        ("r5", "apply_patch", json!({ "input": patch })),
+        ("r6", "Task", json!({ "description": text, "prompt": text })),
+    ];
+    let asked: Vec<(&str, &str, String)> =
+        calls.iter().map(|(id, name, arguments)| (*id, *name, arguments.to_string())).collect();
+    let asked: Vec<(&str, &str, &str)> =
+        asked.iter().map(|(id, name, arguments)| (*id, *name, arguments.as_str())).collect();
+    let mut entries = vec![Entry::calling(Some(text), &asked)];
+    entries.extend(asked.iter().map(|(id, ..)| Entry::result(id, &format!("Exit code 1\n{text}"))));
+    entries.push(Entry::text(
+        Role::Assistant,
+        &format!("```rust\n// {text}\nlet a = \"{text}\";\n```\n\n```{text}\n{text}\n```"),
+    ));
+    entries.push(Entry::text(Role::Assistant, &format!("| a |\n|-|\n| {text} |\n\n[x]({text})\n\n> {text}")));
+    entries
+}
+
 /// One text in every place of a conversation, its call and its run; the pages that show them.
 async fn places(store: &dyn Store, number: i64, text: &str) -> Value {
     let (tenant, now) = (Tenant::default(), Time(1_000 * (number + 1)));
     let id = ConversationId::new(now);
     let run = format!("run{number:017}");
-    let picture =
-        json!([{ "type": "text", "text": text }, { "type": "image_url", "image_url": { "url": text } }]);
-    let entries = vec![
+    let picture = json!([
+        { "type": "text", "text": text },
+        { "type": "image_url", "image_url": { "url": text } },
+        { "type": "file", "file": { "filename": text, "file_data": "data:application/pdf;base64,AAAA" } },
+    ]);
+    let mut entries = vec![
         Entry::text(Role::System, text),
         Entry::text(Role::User, text),
         Entry::calling(Some(text), &[(text, text, &json!({ text: text }).to_string())]),
@@ -63,6 +105,7 @@ async fn places(store: &dyn Store, number: i64, text: &str) -> Value {
         Entry::calling(None, &[("c2", "weather", text)]),
         Entry::result("c2", text),
     ];
+    entries.extend(rendered(text));
     let body =
         json!({ "model": text, text: text, "messages": [{ "role": text, "content": text, "name": text }] });
     let call = Sent {
@@ -101,7 +144,7 @@ async fn places(store: &dyn Store, number: i64, text: &str) -> Value {
     let step = |key: &str, status: StepStatus| Step {
         run: run.clone(),
         key: key.into(),
-        kind: text.into(),
+        kind: scrollback_store::StepType::Step,
         status,
         attempt: 2,
         input: Some(json!(text).to_string()),

@@ -9,7 +9,7 @@ use crate::entry::{Expected, NewEntry};
 use crate::error::ErrorKind;
 use crate::id::{ConversationId, new_evaluation};
 use crate::run::{Alias, Evaluation, Event, Key, KeyLimits, KeyUse, Lease, Run, Sent, Span, Step};
-use crate::status::{EvaluationStatus, RunKind, RunStatus, StepStatus};
+use crate::status::{EvaluationStatus, RunKind, RunStatus, StepStatus, StepType};
 use crate::store::{CallListing, RecordsExt, RunListing};
 
 suite![
@@ -48,7 +48,7 @@ fn step(run: &str, key: &str, status: StepStatus) -> Step {
     Step {
         run: run.into(),
         key: key.into(),
-        kind: "agent".into(),
+        kind: StepType::Step,
         status,
         attempt: 1,
         input: None,

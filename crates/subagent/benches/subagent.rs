@@ -10,7 +10,7 @@ use scrollback_agent::provider::script::Script;
 use scrollback_core::model::ModelName;
 use scrollback_lisp::{Definition, Memory, ToolRecord, Value};
 use scrollback_subagent::compression::{
-    Compression, Ledger, RollingWindow, SingleUserCoalesced, Uncompressed,
+    Compression, TurnLedger, RollingWindow, SingleUserCoalesced, Uncompressed,
 };
 use scrollback_subagent::{Host, InheritedSettings, Input, SubAgent, ToolLine, Turn, TurnUsage};
 use serde_json::json;
@@ -104,7 +104,7 @@ fn rendering() {
     ];
     for (name, strategy, target) in strategies {
         let fresh = timed(21, || {
-            let mut ledger = Ledger::default();
+            let mut ledger = TurnLedger::default();
             ledger.advance(&turns);
             std::hint::black_box(strategy.render(&ledger, &turns, &memory, &input));
         });
@@ -119,7 +119,7 @@ fn growth() {
         let turns = turns(count);
         let memory = turns.last().map(|turn| turn.memory.clone()).unwrap_or_default();
         let strategy = SingleUserCoalesced::default();
-        let mut ledger = Ledger::default();
+        let mut ledger = TurnLedger::default();
         ledger.advance(&turns[..count - 1]);
         let next = timed(101, || {
             let mut ledger = ledger.clone();

@@ -43,7 +43,7 @@ impl Provider for Echo {
         let said = entries(&request.body);
         let last = said.iter().rfind(|entry| entry.role == Role::User);
         let text = last.and_then(Entry::content).unwrap_or_default();
-        let reply = Reply { text: Some(text), calls: Vec::new(), fail_after: None };
+        let reply = OfflineReply { text: Some(text), calls: Vec::new(), fail_after: None };
         let usage = reply.usage(&said);
         Box::pin(std::future::ready(reply.stream(request.delivery, usage)))
     }
@@ -89,7 +89,7 @@ impl Scripted {
                 Err(error)
             }
             Says::Reply { text, calls, fail_after } => {
-                let reply = Reply { text, calls, fail_after };
+                let reply = OfflineReply { text, calls, fail_after };
                 let usage = answer.usage.unwrap_or_else(|| reply.usage(&entries(&request.body)));
                 reply.stream(request.delivery, usage)
             }
@@ -115,13 +115,13 @@ fn entries(body: &str) -> Vec<Entry> {
 }
 
 /// A reply before it is written down.
-struct Reply {
+struct OfflineReply {
     text: Option<String>,
     calls: Vec<ScriptedCall>,
     fail_after: Option<usize>,
 }
 
-impl Reply {
+impl OfflineReply {
     /// Input and output tokens.
     fn usage(&self, said: &[Entry]) -> (u64, u64) {
         let tokenizer = Tokenizer::O200kBase;

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 
 use super::output::OutputEnds;
-use super::process::{Group, KEPT_ERROR, SHOWN_ERROR, ending, program};
+use super::process::{ProcessGroup, KEPT_ERROR, SHOWN_ERROR, ending, program};
 use super::{Call, Spec, Tool, ToolOutcome, ToolOutput};
 use crate::effects::BoxFuture;
 
@@ -41,7 +41,7 @@ impl Command {
             Ok(child) => child,
             Err(error) => return ToolOutcome::Failed(format!("{name:?} cannot be started: {error}")),
         };
-        let group = Group(child.id());
+        let group = ProcessGroup(child.id());
         let input = match &self.input {
             None => Value::Object(call.arguments).to_string(),
             Some(name) => match call.arguments.get(name) {
@@ -65,7 +65,7 @@ impl Command {
         match status {
             Ok(status) if status.success() => ToolOutcome::Done(ToolOutput::Text(out.into_text())),
             Ok(status) => ToolOutcome::Failed(ending(status, &err.end(SHOWN_ERROR))),
-            Err(error) => ToolOutcome::Failed(format!("the command was lost: {error}")),
+            Err(error) => ToolOutcome::Failed(format!("cannot read from the command: {error}")),
         }
     }
 }

@@ -35,9 +35,9 @@ pub(super) fn program(name: &str, arguments: &[String], folder: &Path, env: &[St
 }
 
 /// A process group that is killed when its handle is dropped.
-pub(super) struct Group(pub(super) Option<u32>);
+pub(super) struct ProcessGroup(pub(super) Option<u32>);
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         let pid = self.0.and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         if let Some(pid) = pid {

@@ -1,6 +1,7 @@
 //! Problems of a flow as people see them: the message, the place, and the line with a mark under it.
 
-use std::io::Write;
+use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::Path;
 
 use anstyle::{AnsiColor, Reset, Style};
@@ -14,26 +15,28 @@ use super::load::LoadedFlow;
 const LONGEST: usize = 300;
 
 /// A problem of any document as people see it.
-struct Mark<'p> {
+struct MarkedProblem<'p> {
     code: &'p str,
     message: &'p str,
     path: &'p str,
     at: TextPosition,
 }
 
-/// Prints problems of an agent's file on standard error, as those of flows are.
+/// Problems of an agent's file, told as those of flows are.
 pub(crate) fn document_problems(
     text: &str,
     file: &Path,
     redactor: &Redactor,
     problems: &[document::DocumentProblem],
-) {
+) -> String {
     let (text, file) = (masked(text, redactor), file.display().to_string());
+    let mut out = String::new();
     for problem in problems {
         let message = redactor.text(&problem.message).text;
-        let mark = Mark { code: problem.code, message: &message, path: &problem.path, at: problem.at };
-        show(&text, &file, &mark, "error", AnsiColor::Red.on_default().bold());
+        let mark = MarkedProblem { code: problem.code, message: &message, path: &problem.path, at: problem.at };
+        show(&mut out, &text, &file, &mark, "error", AnsiColor::Red.on_default().bold());
     }
+    out
 }
 
 /// Prints problems on standard error, in the order of the file.
@@ -42,29 +45,25 @@ pub(crate) fn problems(loaded: &LoadedFlow, errors: &[FlowProblem], warnings: &[
     let file = loaded.file.display().to_string();
     let red = AnsiColor::Red.on_default().bold();
     let yellow = AnsiColor::Yellow.on_default().bold();
+    let mut out = String::new();
     for (list, word, style) in [(errors, "error", red), (warnings, "warning", yellow)] {
         for problem in list {
             let (message, path) = (&problem.message, &problem.path);
-            show(
-                &text,
-                &file,
-                &Mark { code: problem.code.as_str(), message, path, at: problem.at },
-                word,
-                style,
-            );
+            let mark = MarkedProblem { code: problem.code.as_str(), message, path, at: problem.at };
+            show(&mut out, &text, &file, &mark, word, style);
         }
     }
+    // A reader that left does not change what is wrong.
+    let _ = write!(anstream::stderr(), "{out}");
 }
 
-fn show(text: &str, file: &str, problem: &Mark<'_>, word: &str, style: Style) {
+fn show(out: &mut String, text: &str, file: &str, problem: &MarkedProblem<'_>, word: &str, style: Style) {
     let dim = Style::new().dimmed();
-    let mut err = anstream::stderr().lock();
     let (line, column) = (problem.at.line, problem.at.column);
     let message = problem.message.replace(['\n', '\r'], " ");
-    // A reader that left does not change what is wrong.
-    let _ = writeln!(err, "{style}{word}[{}]{Reset}: {message}", problem.code);
+    let _ = writeln!(out, "{style}{word}[{}]{Reset}: {message}", problem.code);
     let path = if problem.path.is_empty() { String::new() } else { format!(" ({})", problem.path) };
-    let _ = writeln!(err, "{dim}  at {file}:{line}:{column}{path}{Reset}");
+    let _ = writeln!(out, "{dim}  at {file}:{line}:{column}{path}{Reset}");
     let shown = text.lines().nth(line.saturating_sub(1)).filter(|line| line.chars().count() <= LONGEST);
     if let Some(shown) = shown.filter(|_| line > 0 && column > 0) {
         let margin = format!("{line:>5} | ");
@@ -72,7 +71,7 @@ fn show(text: &str, file: &str, problem: &Mark<'_>, word: &str, style: Style) {
             shown.chars().take(column - 1).map(|c| if c == '\t' { c } else { ' ' }).collect();
         let pad = " ".repeat(margin.chars().count());
         let marks = "^".repeat(width(shown, column));
-        let _ = writeln!(err, "{dim}{margin}{Reset}{shown}\n{pad}{before}{style}{marks}{Reset}");
+        let _ = writeln!(out, "{dim}{margin}{Reset}{shown}\n{pad}{before}{style}{marks}{Reset}");
     }
 }
 

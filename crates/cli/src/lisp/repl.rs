@@ -19,11 +19,11 @@ use crate::failure::{FAILED, Failure};
 use crate::input;
 
 /// Completes names, and asks for more lines while brackets are open.
-struct Names {
+struct ReplNames {
     words: Vec<String>,
 }
 
-impl Names {
+impl ReplNames {
     fn new(memory: &Memory, data: &[String]) -> Self {
         let mut words: Vec<String> = builtins().iter().map(|(_, builtin)| builtin.name.to_string()).collect();
         words.extend(scrollback_lisp::special_forms().iter().map(|(name, _)| (*name).to_string()));
@@ -32,11 +32,11 @@ impl Names {
         words.extend([":doc", ":defs", ":quit"].map(String::from));
         words.sort();
         words.dedup();
-        Names { words }
+        ReplNames { words }
     }
 }
 
-impl Completer for Names {
+impl Completer for ReplNames {
     type Candidate = Pair;
 
     fn complete(&self, line: &str, at: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<Pair>)> {
@@ -49,24 +49,24 @@ impl Completer for Names {
     }
 }
 
-impl Validator for Names {
+impl Validator for ReplNames {
     fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
         let unfinished = Program::is_unfinished(context.input());
         Ok(if unfinished { ValidationResult::Incomplete } else { ValidationResult::Valid(None) })
     }
 }
 
-impl Hinter for Names {
+impl Hinter for ReplNames {
     type Hint = String;
 }
 
-impl Highlighter for Names {
+impl Highlighter for ReplNames {
     fn highlight_prompt<'b, 's: 'b, 'p: 'b>(&'s self, prompt: &'p str, _: bool) -> Cow<'b, str> {
         Cow::Borrowed(prompt)
     }
 }
 
-impl Helper for Names {}
+impl Helper for ReplNames {}
 
 /// What stays from one input to the next.
 struct ReplSession {
@@ -91,7 +91,7 @@ pub(super) fn run(given: &GivenArgs) -> Result<ExitCode, Failure> {
         .max_history_size(1000)
         .map_err(|error| failed(&error))?
         .build();
-    let mut editor: Editor<Names, _> = Editor::with_config(config).map_err(|error| failed(&error))?;
+    let mut editor: Editor<ReplNames, _> = Editor::with_config(config).map_err(|error| failed(&error))?;
     let history = input::history_file("lisp-history");
     if let Some(file) = &history {
         let _ = editor.load_history(file);
@@ -101,7 +101,7 @@ pub(super) fn run(given: &GivenArgs) -> Result<ExitCode, Failure> {
     }
     let data = session.env.data_names();
     loop {
-        editor.set_helper(Some(Names::new(&session.memory, &data)));
+        editor.set_helper(Some(ReplNames::new(&session.memory, &data)));
         match editor.readline("> ") {
             Ok(line) => {
                 if !session.take(line.trim())? {

@@ -11,21 +11,21 @@ use crate::manager::sticky::default_low;
 use crate::manager::{
     ActiveTools, Auto, ClearToolResults, Compose, Extent, Fit, Keep, Observed, Passthrough, Pin, Relevant,
     SharedManager, SlidingWindow, Sticky, StickyInner, Summarize, TokenBudget, ToolResultTruncator,
-    TrajectoryWindow, TurnWindow, Weights, Where,
+    TrajectoryWindow, TurnWindow, Weights, Where, WithNotice,
 };
 use crate::model::ModelName;
 
 /// Every manager with its options in positional order.
 const MANAGERS: [(&str, &[&str]); 16] = [
     ("passthrough", &[]),
-    ("sliding_window", &["window_size"]),
-    ("turn_window", &["max_turns"]),
-    ("token_budget", &["max_tokens", "reserve"]),
+    ("sliding_window", &["window_size", "notice"]),
+    ("turn_window", &["max_turns", "notice"]),
+    ("token_budget", &["max_tokens", "reserve", "notice"]),
     ("tool_result_truncator", &["max_length", "suffix", "keep"]),
     ("clear_tool_results", &["keep_recent", "exclude_tools", "placeholder"]),
     ("active_tools", &["tools"]),
     ("pin", &["first", "last", "where"]),
-    ("trajectory_window", &["max_steps", "preserve_first", "preserve_last"]),
+    ("trajectory_window", &["max_steps", "preserve_first", "preserve_last", "notice"]),
     (
         "summarize",
         &[
@@ -39,10 +39,10 @@ const MANAGERS: [(&str, &[&str]); 16] = [
             "max_chars",
         ],
     ),
-    ("relevant", &["max_tokens", "weights", "reserve"]),
+    ("relevant", &["max_tokens", "weights", "reserve", "notice"]),
     ("auto", &["max_tokens", "need", "notice", "version"]),
-    ("sticky", &["inner", "high", "low"]),
-    ("fit", &["model", "window", "reserve"]),
+    ("sticky", &["inner", "high", "low", "notice"]),
+    ("fit", &["model", "window", "reserve", "notice"]),
     ("compose", &["managers"]),
     ("observed", &["inner", "prompt_name"]),
 ];
@@ -72,12 +72,12 @@ pub(super) fn manager(node: &ConfigNode, path: &str, depth: usize) -> Result<Sha
     if let ConfigNode::List(items) = node {
         return compose(items, path, depth);
     }
-    let parts = Parts::of(node, path, depth)?;
+    let parts = ManagerParts::of(node, path, depth)?;
     build(&parts, depth)
 }
 
 /// A name and what it is given.
-struct Parts<'n> {
+struct ManagerParts<'n> {
     name: &'static str,
     known: &'static [&'static str],
     positional: &'n [ConfigNode],
@@ -85,7 +85,7 @@ struct Parts<'n> {
     path: String,
 }
 
-impl<'n> Parts<'n> {
+impl<'n> ManagerParts<'n> {
     fn of(node: &'n ConfigNode, path: &str, depth: usize) -> Result<Self, ConfigError> {
         let bad = |message: String| Err(ConfigError::new(ConfigErrorKind::BadSyntax, path, message));
         if depth > MAX_NESTING {
@@ -111,7 +111,7 @@ impl<'n> Parts<'n> {
         };
         match MANAGERS.iter().find(|(known, _)| *known == name) {
             Some(&(name, known)) => {
-                Ok(Parts { name, known, positional, named, path: format!("{path}/{name}") })
+                Ok(ManagerParts { name, known, positional, named, path: format!("{path}/{name}") })
             }
             None => Err(unknown(ConfigErrorKind::UnknownManager, path, name, "", &NAMES)),
         }
@@ -138,7 +138,7 @@ fn compose(items: &[ConfigNode], path: &str, depth: usize) -> Result<SharedManag
     Ok(Arc::new(Compose { managers }))
 }
 
-fn build(parts: &Parts<'_>, depth: usize) -> Result<SharedManager, ConfigError> {
+fn build(parts: &ManagerParts<'_>, depth: usize) -> Result<SharedManager, ConfigError> {
     // As text, `compose` takes any number of managers.
     if parts.name == "compose"
         && parts.named.is_empty()
@@ -151,7 +151,7 @@ fn build(parts: &Parts<'_>, depth: usize) -> Result<SharedManager, ConfigError> 
         let node = options.manager(name)?;
         manager(node, &format!("{}/{name}", options.path), depth + 1)
     };
-    Ok(match parts.name {
+    let built: SharedManager = match parts.name {
         "sliding_window" => Arc::new(sliding_window(&options)?),
         "turn_window" => Arc::new(turn_window(&options)?),
         "token_budget" => Arc::new(token_budget(&options)?),
@@ -174,6 +174,11 @@ fn build(parts: &Parts<'_>, depth: usize) -> Result<SharedManager, ConfigError> 
             Arc::new(Observed { inner: inner("inner")?, prompt_name: options.text("prompt_name")? })
         }
         _ => Arc::new(Passthrough),
+    };
+    let notice = if parts.known.contains(&"notice") { options.flag("notice")? } else { None };
+    Ok(match notice {
+        Some(notice) => Arc::new(WithNotice { inner: built, notice }),
+        None => built,
     })
 }
 
@@ -324,10 +329,7 @@ fn auto(options: &Options<'_>) -> Result<Auto, ConfigError> {
     let default = Auto::default();
     let version = options.whole("version", 1)?.unwrap_or(1);
     if version != 1 {
-        return Err(options.bad("version", format_args!("there is no version {version}; use 1")));
-    }
-    if let Some(true) = options.flag("notice")? {
-        return Err(options.bad("notice", "notices are not made yet; leave it out, or write false"));
+        return Err(options.bad("version", format_args!("unsupported version {version}; use 1")));
     }
     let max_tokens = options.whole("max_tokens", 1)?;
     Ok(Auto { max_tokens, need: options.whole("need", 0)?.unwrap_or(default.need), ..default })
@@ -370,8 +372,11 @@ fn sticky_inner(options: &Options<'_>, depth: usize) -> Result<StickyInner, Conf
     if let ConfigNode::List(_) = node {
         return Err(unwrappable("a list"));
     }
-    let parts = Parts::of(node, &path, depth + 1)?;
+    let parts = ManagerParts::of(node, &path, depth + 1)?;
     let inner = parts.options()?;
+    if parts.known.contains(&"notice") && inner.flag("notice")?.is_some() {
+        return Err(inner.bad("notice", "`notice` belongs to `sticky`, not to the manager that it wraps"));
+    }
     Ok(match parts.name {
         "sliding_window" => StickyInner::SlidingWindow(sliding_window(&inner)?),
         "turn_window" => StickyInner::TurnWindow(turn_window(&inner)?),

@@ -14,7 +14,7 @@ pub(super) fn render(
     names: &dyn Names,
     on_missing: &mut dyn FnMut(&str),
 ) -> Result<String, TooLarge> {
-    let mut writer = Writer { names, on_missing, out: String::new(), steps: LIMITS.steps };
+    let mut writer = TemplateWriter { names, on_missing, out: String::new(), steps: LIMITS.steps };
     writer.nodes(nodes, None)?;
     Ok(writer.out)
 }
@@ -27,14 +27,14 @@ struct EachItem<'i> {
     count: usize,
 }
 
-struct Writer<'n, 'm> {
+struct TemplateWriter<'n, 'm> {
     names: &'n dyn Names,
     on_missing: &'m mut dyn FnMut(&str),
     out: String,
     steps: u64,
 }
 
-impl Writer<'_, '_> {
+impl TemplateWriter<'_, '_> {
     // The depth is that of the template, which its parser limits.
     fn nodes(&mut self, nodes: &[TemplateNode], item: Option<EachItem<'_>>) -> Result<(), TooLarge> {
         for node in nodes {

@@ -68,7 +68,7 @@ pub(crate) async fn note<R: Rows>(
 
 /// The calls and results of a record, noted place by place: what the table should say.
 #[derive(Default)]
-pub(crate) struct Ledger {
+pub(crate) struct CallLedger {
     calls: Vec<(String, u64, Option<u64>)>,
     latest: HashMap<String, usize>,
     /// The calls of the newest reply, by the name of their tool: some results have no id and are paired by name.
@@ -76,7 +76,7 @@ pub(crate) struct Ledger {
     erased: HashSet<u64>,
 }
 
-impl Ledger {
+impl CallLedger {
     /// Notes what a place says. Places come in order.
     pub(crate) fn note(&mut self, position: u64, slot: &Slot) {
         let entry = match slot {
@@ -159,7 +159,7 @@ pub(crate) async fn rebuild<R: Rows>(
 ) -> Result<u64, StoreError> {
     let scan = Scan::new().equal("conversation_id", id.as_str()).ascending(&["call_id", "position"]);
     let stored = rows.scan::<CallRow>(scan).await?;
-    let mut ledger = Ledger::default();
+    let mut ledger = CallLedger::default();
     for (position, slot) in slots {
         ledger.note(*position, slot);
     }

@@ -11,7 +11,7 @@ const MAX_DEPTH: usize = 10_000;
 
 /// The positions one conversation holds of a record: `from` and above, below `below`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Segment {
+pub(crate) struct LineageSegment {
     pub(crate) conversation: ConversationId,
     pub(crate) from: u64,
     pub(crate) below: u64,
@@ -20,7 +20,7 @@ pub(crate) struct Segment {
 /// The segments of a record, oldest first.
 #[derive(Clone, Debug)]
 pub(crate) struct Lineage {
-    pub(crate) segments: Vec<Segment>,
+    pub(crate) segments: Vec<LineageSegment>,
     /// Whether the last segment is all that its conversation holds. Then its bounds say nothing, and are not asked for:
     /// a database that is given them reads the whole segment rather than an index.
     whole: bool,
@@ -36,10 +36,10 @@ impl Lineage {
         loop {
             let (id, fork) = next;
             let from = fork.as_ref().map_or(0, |(_, at)| *at);
-            segments.push(Segment { conversation: id, from, below });
+            segments.push(LineageSegment { conversation: id, from, below });
             let Some((parent, _)) = fork else { break };
             if segments.len() > MAX_DEPTH {
-                return Err(StoreError::damaged("the ancestors of a conversation have no end"));
+                return Err(StoreError::damaged("cycle among the parents of a conversation"));
             }
             below = below.min(from);
             let row: Option<Conversation> = rows.get(vec![parent.as_str().into()]).await?;
@@ -68,7 +68,7 @@ impl Lineage {
     }
 
     /// The entries of a segment.
-    fn within(&self, segment: &Segment) -> Scan {
+    fn within(&self, segment: &LineageSegment) -> Scan {
         let scan = Scan::new().equal("conversation_id", segment.conversation.as_str());
         if self.whole && Some(segment) == self.segments.last() {
             return scan;
@@ -78,7 +78,7 @@ impl Lineage {
 
     /// The conversation that holds a position.
     pub(crate) fn owner(&self, position: u64) -> Option<&ConversationId> {
-        let holds = |segment: &&Segment| (segment.from..segment.below).contains(&position);
+        let holds = |segment: &&LineageSegment| (segment.from..segment.below).contains(&position);
         self.segments.iter().find(holds).map(|segment| &segment.conversation)
     }
 
@@ -136,7 +136,7 @@ impl Lineage {
     }
 
     /// The segments that hold something, newest first.
-    fn filled(&self) -> impl Iterator<Item = &Segment> {
+    fn filled(&self) -> impl Iterator<Item = &LineageSegment> {
         self.segments.iter().rev().filter(|segment| segment.from < segment.below)
     }
 

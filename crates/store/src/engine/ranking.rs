@@ -17,7 +17,7 @@ const STEP: f64 = 0.25;
 
 /// How a text matches a query.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Evidence {
+pub(super) struct MatchEvidence {
     /// Of each term, how often it occurs.
     times: Vec<usize>,
     /// 1 where all terms follow each other, less the further apart they are.
@@ -27,7 +27,7 @@ pub(super) struct Evidence {
     is_result: bool,
 }
 
-impl Evidence {
+impl MatchEvidence {
     /// None if the text does not match.
     pub(super) fn of(query: &Query, text: &[TextWord], role: Role, demand: WordDemand) -> Option<Self> {
         if query.none.iter().any(|term| places(term, text).next().is_some()) {
@@ -39,7 +39,7 @@ impl Evidence {
             WordDemand::All => times.iter().all(|times| *times > 0),
             WordDemand::Any => times.iter().any(|times| *times > 0),
         };
-        let evidence = || Evidence {
+        let evidence = || MatchEvidence {
             times,
             nearness: nearness(&query.all, &found),
             length: text.len(),
@@ -71,9 +71,9 @@ impl Evidence {
 }
 
 /// How good each of the entries is that one search found.
-pub(super) fn scores(found: &[Evidence], demand: WordDemand) -> Vec<f64> {
+pub(super) fn scores(found: &[MatchEvidence], demand: WordDemand) -> Vec<f64> {
     if demand == WordDemand::All {
-        return found.iter().map(Evidence::score_of_all).collect();
+        return found.iter().map(MatchEvidence::score_of_all).collect();
     }
     let terms = found.first().map_or(0, |one| one.times.len());
     let rarity: Vec<f64> = (0..terms)
@@ -123,7 +123,7 @@ mod tests {
 
     fn ranks(query: &str, texts: &[(&str, Role)], demand: WordDemand) -> Vec<usize> {
         let query = Query::parse(query);
-        let found = texts.iter().map(|(text, role)| Evidence::of(&query, &words(text), *role, demand));
+        let found = texts.iter().map(|(text, role)| MatchEvidence::of(&query, &words(text), *role, demand));
         let scores = scores(&found.map(Option::unwrap_or_default).collect::<Vec<_>>(), demand);
         let mut order: Vec<usize> = (0..texts.len()).collect();
         order
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn words_that_must_not_be_there_decide() {
         let not =
-            Evidence::of(&Query::parse("port -staging"), &words("staging port"), Role::User, WordDemand::Any);
+            MatchEvidence::of(&Query::parse("port -staging"), &words("staging port"), Role::User, WordDemand::Any);
         assert!(not.is_none());
     }
 }

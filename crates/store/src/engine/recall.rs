@@ -9,8 +9,8 @@ use scrollback_core::recall::{
 };
 use scrollback_core::{Entry, Role, Slot};
 
-use super::lineage::{self, Lineage, Segment};
-use super::ranking::{self, Evidence};
+use super::lineage::{self, Lineage, LineageSegment};
+use super::ranking::{self, MatchEvidence};
 use super::{read, search};
 use crate::conversation::Conversation;
 use crate::error::{ErrorKind, StoreError};
@@ -18,7 +18,7 @@ use crate::id::{ConversationId, Tenant};
 use crate::recall::{Deadline, Here};
 use crate::rows::{CallRow, EntryRow, Rows};
 use crate::search::{Query, WordDemand, WordQuery};
-use crate::session::{Session, SessionId};
+use crate::session::{ConversationKind, Session, SessionId};
 use crate::table::Scan;
 use crate::words::words;
 
@@ -146,13 +146,22 @@ pub(crate) async fn newest_in<R: Rows>(
     if let Some(project) = project {
         scan = scan.equal("project", project);
     }
-    Ok(rows.scan::<Conversation>(scan.descending(&["updated_at", "id"]).limit(1)).await?.pop())
+    let newest = rows.scan::<Conversation>(scan.descending(&["updated_at", "id"]).limit(1)).await?.pop();
+    let Some(newest) = newest else { return Ok(None) };
+    if newest.kind == ConversationKind::Main {
+        return Ok(Some(newest));
+    }
+    // A sub-agent or a side call wrote last: the person is in the main conversation of its session.
+    let session: Option<Session> = rows.get(vec![newest.session.as_str().into()]).await?;
+    let Some(main) = session.and_then(|session| session.main) else { return Ok(Some(newest)) };
+    let main: Option<Conversation> = rows.get(vec![main.as_str().into()]).await?;
+    Ok(Some(main.filter(|main| main.tenant == *tenant).unwrap_or(newest)))
 }
 
 /// Where a scope lies.
 enum Within {
     /// In these places of these conversations.
-    Segments(Vec<Segment>),
+    Segments(Vec<LineageSegment>),
     /// In the conversations of a project, of a recipient, or of the tenant.
     Many { project: Option<String>, recipient: Option<String> },
 }
@@ -191,11 +200,11 @@ async fn of_session<R: Rows>(
     rows: &mut R,
     tenant: &Tenant,
     session: &SessionId,
-) -> Result<Vec<Segment>, StoreError> {
+) -> Result<Vec<LineageSegment>, StoreError> {
     let conversations = super::session::recent(rows, tenant, session, CONVERSATIONS).await?;
     let segment = |one: Conversation| {
         let from = one.fork_position.unwrap_or(0);
-        Segment { from, below: one.head, conversation: one.id }
+        LineageSegment { from, below: one.head, conversation: one.id }
     };
     Ok(conversations.into_iter().map(segment).collect())
 }
@@ -226,14 +235,15 @@ pub(crate) async fn find<R: Rows>(
     let Some(place) = within(rows, tenant, here, request.scope).await? else { return Ok(None) };
     let extent = extent(rows, tenant, &place).await?;
     let mut some_words = false;
-    let mut gathered = gather(rows, tenant, &place, request, WordDemand::All, deadline).await?;
+    let asked = Search { here, request, deadline };
+    let mut gathered = gather(rows, tenant, &place, &asked, WordDemand::All).await?;
     let mut wider = Vec::new();
     if gathered.matches.is_empty() && !deadline.is_over() {
         let mut scope = request.scope;
         while let Some(next) = scope.wider() {
             scope = next;
             let Some(place) = within(rows, tenant, here, scope).await? else { continue };
-            let found = gather(rows, tenant, &place, request, WordDemand::All, deadline).await?;
+            let found = gather(rows, tenant, &place, &asked, WordDemand::All).await?;
             let hits = shown(rows, tenant, found.matches, request, WiderHits::COUNTED).await?.0.len();
             wider.push(WiderHits { scope, hits });
             if hits > 0 || deadline.is_over() {
@@ -241,7 +251,7 @@ pub(crate) async fn find<R: Rows>(
             }
         }
         if wider.iter().all(|wider| wider.hits == 0) && matches!(request.wanted, Asked::Words(_)) {
-            gathered = gather(rows, tenant, &place, request, WordDemand::Any, deadline).await?;
+            gathered = gather(rows, tenant, &place, &asked, WordDemand::Any).await?;
             some_words = !gathered.matches.is_empty();
         }
     }
@@ -289,20 +299,25 @@ fn wanted(
     }
 }
 
+/// A search, who asks for it, and until when.
+struct Search<'s> {
+    here: &'s Here,
+    request: &'s SearchRequest,
+    deadline: &'s Deadline,
+}
+
 /// What matches in one scope, best first.
 async fn gather<R: Rows>(
     rows: &mut R,
     tenant: &Tenant,
     place: &Within,
-    request: &SearchRequest,
+    search: &Search<'_>,
     demand: WordDemand,
-    deadline: &Deadline,
 ) -> Result<Gathered, StoreError> {
+    let request = search.request;
     let mut gathered = match &request.wanted {
-        Asked::Words(text) => {
-            by_words(rows, tenant, place, request, &Query::parse(text), demand, deadline).await?
-        }
-        Asked::Pattern(pattern) => by_pattern(rows, tenant, place, request, pattern, deadline).await?,
+        Asked::Words(text) => by_words(rows, tenant, place, search, &Query::parse(text), demand).await?,
+        Asked::Pattern(pattern) => by_pattern(rows, tenant, place, search, pattern).await?,
     };
     // Who looks for words in its own session misses what its view has left out, and that is the older part. Expressions are
     // tried on the newest entries first, and may stop there.
@@ -319,11 +334,11 @@ async fn by_words<R: Rows>(
     rows: &mut R,
     tenant: &Tenant,
     place: &Within,
-    request: &SearchRequest,
+    search: &Search<'_>,
     query: &Query,
     demand: WordDemand,
-    deadline: &Deadline,
 ) -> Result<Gathered, StoreError> {
+    let Search { here, request, deadline } = search;
     let mut gathered = Gathered { matches: Vec::new(), stopped: false };
     if query.is_empty() {
         return Ok(gathered);
@@ -352,9 +367,9 @@ async fn by_words<R: Rows>(
             other => other?,
         };
         let Some((_, slot)) = found.filter(|(_, slot)| passes(slot, request)) else { continue };
-        let Some(text) = read::searchable(&slot) else { continue };
+        let Some(text) = read::searchable(&slot).map(|text| here.text(text)) else { continue };
         let role = role_of(&slot);
-        let Some(found) = Evidence::of(query, &words(&text), role, demand) else { continue };
+        let Some(found) = MatchEvidence::of(query, &words(&text), role, demand) else { continue };
         evidence.push(found);
         let (conversation, position) = (candidate.conversation, candidate.position);
         gathered.matches.push(Match { score: 0.0, conversation, position, entry: slot, text });
@@ -370,10 +385,10 @@ async fn by_pattern<R: Rows>(
     rows: &mut R,
     tenant: &Tenant,
     place: &Within,
-    request: &SearchRequest,
+    search: &Search<'_>,
     pattern: &TextPattern,
-    deadline: &Deadline,
 ) -> Result<Gathered, StoreError> {
+    let Search { here, request, deadline } = search;
     let segments = match place {
         Within::Segments(segments) => segments.clone(),
         Within::Many { project, recipient } => {
@@ -407,7 +422,7 @@ async fn by_pattern<R: Rows>(
                 if !passes(&placed.slot, request) {
                     continue;
                 }
-                let Some(text) = read::searchable(&placed.slot) else { continue };
+                let Some(text) = read::searchable(&placed.slot).map(|text| here.text(text)) else { continue };
                 left = left.saturating_sub(text.len());
                 if pattern.find(&text).is_none() {
                     continue;
@@ -431,7 +446,7 @@ async fn latest<R: Rows>(
     tenant: &Tenant,
     project: Option<&str>,
     recipient: Option<&str>,
-) -> Result<Vec<Segment>, StoreError> {
+) -> Result<Vec<LineageSegment>, StoreError> {
     let mut scan = Scan::new().equal("tenant", tenant.as_str());
     if let Some(project) = project {
         scan = scan.equal("project", project);
@@ -440,7 +455,7 @@ async fn latest<R: Rows>(
         scan = scan.equal("recipient", recipient);
     }
     let found = rows.scan::<Conversation>(scan.descending(&["updated_at", "id"]).limit(LATEST)).await?;
-    let segment = |one: Conversation| Segment {
+    let segment = |one: Conversation| LineageSegment {
         from: one.fork_position.unwrap_or(0),
         below: one.head,
         conversation: one.id,

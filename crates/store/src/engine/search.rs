@@ -24,7 +24,7 @@ const SNIPPET: usize = 160;
 const USUAL_LENGTH: f64 = 60.0;
 
 /// An entry that matches, before it is shown.
-struct Match {
+struct WordMatch {
     score: f64,
     created_at: Time,
     conversation: ConversationId,
@@ -32,7 +32,7 @@ struct Match {
     role: Role,
 }
 
-impl Match {
+impl WordMatch {
     /// Better first, then newer, then by id, so that the order is total.
     fn order(
         &self,
@@ -82,7 +82,7 @@ pub(crate) async fn search<R: Rows>(
     }
     let more = matches.len() > limit;
     matches.truncate(limit);
-    let next = matches.last().filter(|_| more).map(Match::cursor);
+    let next = matches.last().filter(|_| more).map(WordMatch::cursor);
     let mut hits = Vec::with_capacity(matches.len());
     for found in matches {
         hits.extend(show(rows, tenant, query, filter, found).await?);
@@ -105,7 +105,7 @@ async fn matches<R: Rows>(
     tenant: &Tenant,
     query: &Query,
     filter: &Filter,
-) -> Result<Vec<Match>, StoreError> {
+) -> Result<Vec<WordMatch>, StoreError> {
     let mut conversation = filter.conversation.clone();
     if let Some(id) = &filter.run {
         let run: Option<Run> = rows.get(vec![id.as_str().into()]).await?;
@@ -152,7 +152,7 @@ async fn matches<R: Rows>(
         };
         let (conversation, position) = (candidate.conversation, candidate.position);
         // Texts are read again for the page that is shown: holding all of them would take as much memory as the record has.
-        found.push(Match { score, created_at: slot.created_at(), conversation, position, role });
+        found.push(WordMatch { score, created_at: slot.created_at(), conversation, position, role });
     }
     Ok(found)
 }
@@ -242,7 +242,7 @@ async fn show<R: Rows>(
     tenant: &Tenant,
     query: &Query,
     filter: &Filter,
-    found: Match,
+    found: WordMatch,
 ) -> Result<Option<Hit>, StoreError> {
     let slot = read::at(rows, tenant, &found.conversation, found.position).await?;
     let Some(text) = slot.and_then(|(_, slot)| read::searchable(&slot)) else { return Ok(None) };

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use scrollback_core::{Link, PREFIX_START, Slot, body_hash, first_link, link_over, next_prefix};
 
 use super::append::summary_row;
-use super::calls::{self, Ledger};
+use super::calls::{self, CallLedger};
 use super::lineage::{self, Lineage};
 use super::request::{Requests, UnreadableRequest};
 use crate::body;
@@ -152,7 +152,7 @@ fn read_all(page: &[EntryRow], blobs: &HashMap<Link, Vec<u8>>) -> Vec<ReadSlot> 
         let parts = page.chunks(page.len().div_ceil(threads));
         let readers: Vec<_> =
             parts.map(|part| scope.spawn(move || part.iter().map(tell).collect::<Vec<ReadSlot>>())).collect();
-        let lost = |part: &[EntryRow]| part.iter().map(|_| Err("a thread was lost".into())).collect();
+        let lost = |part: &[EntryRow]| part.iter().map(|_| Err("a verification thread panicked".into())).collect();
         let parts = page.chunks(page.len().div_ceil(threads));
         readers
             .into_iter()
@@ -189,7 +189,7 @@ struct VerifyState<'c> {
     prefix: Link,
     /// The next number of each evaluation that was met.
     sequences: HashMap<Vec<u8>, u64>,
-    ledger: Ledger,
+    ledger: CallLedger,
     summaries: Vec<SummaryRow>,
 }
 
@@ -202,7 +202,7 @@ impl<'c> VerifyState<'c> {
             link: *link,
             prefix: *prefix,
             sequences: HashMap::new(),
-            ledger: Ledger::default(),
+            ledger: CallLedger::default(),
             summaries: Vec::new(),
         }
     }
@@ -234,7 +234,7 @@ impl<'c> VerifyState<'c> {
                     None => self.problem(
                         Some(row.position),
                         ProblemKind::BlobMissing,
-                        format!("the blob {} is not there", body::hex(&hash)),
+                        format!("the blob {} is missing", body::hex(&hash)),
                     ),
                     Some(blob) => match body::unpack(&blob) {
                         Ok(bytes) => {
@@ -257,12 +257,12 @@ impl<'c> VerifyState<'c> {
             self.problem(
                 Some(first),
                 ProblemKind::MissingPosition,
-                format!("positions {first} to {last} are not there"),
+                format!("positions {first} to {last} are missing"),
             );
             self.link = None;
         }
         if row.position < self.next {
-            let detail = "the entry stands below the place at which its conversation begins";
+            let detail = "the entry lies before the start of its conversation";
             self.problem(Some(row.position), ProblemKind::LinkBroken, detail);
         }
         self.next = self.next.max(row.position + 1);
@@ -305,7 +305,7 @@ impl<'c> VerifyState<'c> {
             return None;
         };
         if row.kind != TOMBSTONE && said != written {
-            self.problem(position, ProblemKind::BodyChanged, "the entry is not what its hash was made of");
+            self.problem(position, ProblemKind::BodyChanged, "the entry does not match its hash");
         }
         if row.kind == TOMBSTONE && !body::is_grave(row) {
             let what = "what stays of the erased entry is not what was written";
@@ -338,7 +338,7 @@ impl<'c> VerifyState<'c> {
             self.problem(
                 position,
                 ProblemKind::LinkBroken,
-                "the chain over what was said does not hold here",
+                "the chain over what was said is broken here",
             );
         }
         self.prefix = prefix.unwrap_or(self.prefix);
@@ -348,7 +348,7 @@ impl<'c> VerifyState<'c> {
     fn end(&mut self) {
         let (next, head) = (self.next, self.conversation.head);
         if next < head {
-            let detail = format!("positions {next} to {} are not there", head - 1);
+            let detail = format!("positions {next} to {} are missing", head - 1);
             self.problem(Some(next), ProblemKind::MissingPosition, detail);
         } else if next > head {
             let detail = format!("the conversation ends at {head}, its entries at {next}");
@@ -408,7 +408,7 @@ impl<'c> VerifyState<'c> {
             return Ok(());
         }
         for position in &only(&wanted, &stored) | &only(&stored, &wanted) {
-            self.problem(Some(position), ProblemKind::IndexStale, "the table of calls says something else");
+            self.problem(Some(position), ProblemKind::IndexStale, "the table of calls disagrees with the record");
         }
         Ok(())
     }
@@ -441,7 +441,7 @@ impl<'c> VerifyState<'c> {
         let stored = rows.scan::<SummaryRow>(scan).await?;
         if derived != stored {
             let position = derived.iter().chain(&stored).map(|row| row.position).min();
-            self.problem(position, ProblemKind::IndexStale, "the table of summaries says something else");
+            self.problem(position, ProblemKind::IndexStale, "the table of summaries disagrees with the record");
         }
         Ok(())
     }

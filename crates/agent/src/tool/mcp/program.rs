@@ -9,7 +9,7 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use tokio::sync::watch;
 
 use crate::tool::output::OutputEnds;
-use crate::tool::process::{Group, KEPT_ERROR, SHOWN_ERROR, ending, program};
+use crate::tool::process::{KEPT_ERROR, ProcessGroup, SHOWN_ERROR, ending, program};
 
 /// How long a program that closed its output may take to end, and to say why: it has nothing left to do.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -17,7 +17,7 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 /// A running program. Dropping it kills it and its children.
 pub(super) struct Program {
     /// Empty once the program has ended: its number may belong to another process by then.
-    group: Arc<Mutex<Option<Group>>>,
+    group: Arc<Mutex<Option<ProcessGroup>>>,
     said: Arc<Mutex<OutputEnds>>,
     /// How it ended, once it has.
     ended: watch::Receiver<Option<String>>,
@@ -34,7 +34,7 @@ impl Program {
         let failed = |problem: String| format!("{name:?} cannot be started: {problem}");
         let mut child =
             program(name, arguments, folder, env).spawn().map_err(|error| failed(error.to_string()))?;
-        let group = Arc::new(Mutex::new(Some(Group(child.id()))));
+        let group = Arc::new(Mutex::new(Some(ProcessGroup(child.id()))));
         let said = Arc::new(Mutex::new(OutputEnds::new(KEPT_ERROR)));
         let (tell, ended) = watch::channel(None);
         let started = Program { group: Arc::clone(&group), said: Arc::clone(&said), ended };
@@ -69,7 +69,7 @@ impl Drop for Program {
 async fn watch_over(
     mut child: Child,
     stderr: ChildStderr,
-    group: Arc<Mutex<Option<Group>>>,
+    group: Arc<Mutex<Option<ProcessGroup>>>,
     said: Arc<Mutex<OutputEnds>>,
     tell: watch::Sender<Option<String>>,
 ) {
@@ -81,7 +81,7 @@ async fn watch_over(
     listening.abort();
     tell.send_replace(Some(match status {
         Ok(status) => ending(status, &end(&said)),
-        Err(error) => format!("it was lost: {error}"),
+        Err(error) => format!("lost the connection: {error}"),
     }));
 }
 

@@ -8,7 +8,7 @@ use crate::json::{self, JsonKind, Raw};
 use crate::wire::Wire;
 
 /// What a definition says, whatever its wire.
-struct Definition<'a> {
+struct ToolDefinition<'a> {
     name: String,
     description: Option<Raw<'a>>,
     takes: Takes<'a>,
@@ -71,7 +71,7 @@ pub(super) fn convert(text: &str, from: Wire, place: &str, cx: &mut Cx<'_>) -> O
     Some(print(cx.wire, &name, &definition))
 }
 
-fn holds(wire: Wire, definition: &Definition<'_>) -> bool {
+fn holds(wire: Wire, definition: &ToolDefinition<'_>) -> bool {
     match definition.takes {
         Takes::Object(_) => true,
         Takes::Text(_) => matches!(wire, Wire::OpenaiChat | Wire::OpenaiResponses),
@@ -79,11 +79,11 @@ fn holds(wire: Wire, definition: &Definition<'_>) -> bool {
 }
 
 /// The name as calls of the tool have it there: Gemini takes dots and colons.
-fn name(wire: Wire, definition: &Definition<'_>) -> String {
+fn name(wire: Wire, definition: &ToolDefinition<'_>) -> String {
     if wire == Wire::Gemini { definition.name.clone() } else { fit_name(&definition.name) }
 }
 
-fn read(wire: Wire, tool: Raw<'_>) -> Option<Definition<'_>> {
+fn read(wire: Wire, tool: Raw<'_>) -> Option<ToolDefinition<'_>> {
     let kind = tool.get("type").and_then(Raw::string);
     let (inner, schema) = match (wire, kind.as_deref()) {
         (Wire::OpenaiChat, Some("custom")) => return custom(tool.get("custom")?),
@@ -108,16 +108,16 @@ fn read(wire: Wire, tool: Raw<'_>) -> Option<Definition<'_>> {
     function(inner, schema.map(json::one_line))
 }
 
-fn function<'a>(inner: Raw<'a>, schema: Option<Cow<'a, str>>) -> Option<Definition<'a>> {
+fn function<'a>(inner: Raw<'a>, schema: Option<Cow<'a, str>>) -> Option<ToolDefinition<'a>> {
     defined(inner, Takes::Object(schema.filter(|schema| schema != "null")))
 }
 
-fn custom(inner: Raw<'_>) -> Option<Definition<'_>> {
+fn custom(inner: Raw<'_>) -> Option<ToolDefinition<'_>> {
     defined(inner, Takes::Text(inner.get("format")))
 }
 
-fn defined<'a>(inner: Raw<'a>, takes: Takes<'a>) -> Option<Definition<'a>> {
-    Some(Definition {
+fn defined<'a>(inner: Raw<'a>, takes: Takes<'a>) -> Option<ToolDefinition<'a>> {
+    Some(ToolDefinition {
         name: inner.get("name").and_then(Raw::string)?.into_owned(),
         description: inner.get("description").filter(|said| said.kind() == JsonKind::String),
         takes,
@@ -125,7 +125,7 @@ fn defined<'a>(inner: Raw<'a>, takes: Takes<'a>) -> Option<Definition<'a>> {
     })
 }
 
-fn print(wire: Wire, name: &str, tool: &Definition<'_>) -> String {
+fn print(wire: Wire, name: &str, tool: &ToolDefinition<'_>) -> String {
     let mut inner = format!("\"name\":{}", quote(name));
     if let Some(description) = tool.description {
         inner.push_str(",\"description\":");

@@ -24,7 +24,7 @@ const CONTINUE: &str = "Continue.";
 pub(super) fn local(wire: Wire, body: Raw<'_>, broken: &[Violation], replies: &Replies) -> Edits {
     let mut edits = Edits::new();
     let messages: Vec<Raw<'_>> = body.get(list_key(wire)).into_iter().flat_map(Raw::elements).collect();
-    let parts = Parts::default();
+    let parts = BodyParts::default();
     for violation in broken {
         let place =
             Offence { wire, body, messages: &messages, parts: &parts, path: &violation.path, replies };
@@ -38,7 +38,7 @@ type ObjectMembers<'a> = Vec<(Cow<'a, str>, Raw<'a>)>;
 
 /// Values taken apart once, by where their text begins, so that many places in a long one are found quickly.
 #[derive(Default)]
-struct Parts<'a> {
+struct BodyParts<'a> {
     lists: RefCell<HashMap<usize, Vec<Raw<'a>>>>,
     objects: RefCell<HashMap<usize, ObjectMembers<'a>>>,
     id_places: OnceCell<IdPlaces<'a>>,
@@ -87,7 +87,7 @@ impl<'a> IdPlaces<'a> {
     }
 }
 
-impl<'a> Parts<'a> {
+impl<'a> BodyParts<'a> {
     /// What one step of a pointer leads to.
     fn step(&self, value: Raw<'a>, key: &str) -> Option<Raw<'a>> {
         let start = value.text().as_ptr() as usize;
@@ -107,7 +107,7 @@ struct Offence<'a> {
     wire: Wire,
     body: Raw<'a>,
     messages: &'a [Raw<'a>],
-    parts: &'a Parts<'a>,
+    parts: &'a BodyParts<'a>,
     path: &'a str,
     /// What a provider said, which stays as it is.
     replies: &'a Replies,

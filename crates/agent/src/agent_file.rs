@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use scrollback_core::RecallWishes;
 use scrollback_core::manager::{SharedManager, Sticky, StickyInner, TrajectoryWindow, parse_value};
 use scrollback_core::model::ModelName;
 use scrollback_core::{Time, Unfinished};
@@ -34,6 +35,8 @@ pub struct AgentFile {
     pub react: React,
     /// Whether the model may search and read the record by the recall tools.
     pub recall: bool,
+    /// What it says about the line that a cut leaves, and about obligations.
+    pub wishes: RecallWishes,
     /// The folder of the file, which paths in it are relative to.
     pub folder: PathBuf,
     tool_choice: ToolChoice,
@@ -146,6 +149,11 @@ fn read(
     let tools = fields.node("tools");
     let tools = tools.map(|node| load::tools(node, "tools", &place, fields.problems())).unwrap_or_default();
     let recall = fields.flag("recall").unwrap_or(false);
+    let wishes = RecallWishes {
+        notice: fields.flag("notice"),
+        obligations: fields.flag("obligations"),
+        ..RecallWishes::default()
+    };
     let history = history(&mut fields);
     let mut react = react(&mut fields);
     react.output = output(&mut fields);
@@ -170,6 +178,7 @@ fn read(
         history,
         react,
         recall,
+        wishes,
         folder: folder.into(),
         tool_choice,
         parallel,
@@ -313,10 +322,7 @@ fn tool_choice(fields: &mut Fields<'_, '_>, tools: &Declared) -> ToolChoice {
     let of_server = tools.servers.iter().any(|server| name.starts_with(&format!("{}__", server.name)));
     if tools.ready.get(&name).is_none() && !of_server {
         let known: Vec<String> = tools.ready.specs().iter().map(|spec| spec.name.clone()).collect();
-        fields.problem(
-            "tool_choice",
-            format!("there is no tool {name:?}; the tools are: {}", known.join(", ")),
-        );
+        fields.problem("tool_choice", format!("unknown tool {name:?}; known: {}", known.join(", ")));
     }
     ToolChoice::Tool(name)
 }

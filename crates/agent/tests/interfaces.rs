@@ -302,7 +302,7 @@ async fn any_base_url_with_the_same_interface_will_do() {
         ("anthropic:claude-sonnet-4-5", "ANTHROPIC_API_KEY"),
         ("openai-compatible:x", "base_url"),
         ("openai:gpt-4o?api=soap", "chat or responses"),
-        ("bedrock:amazon.nova-pro-v1:0", "not called"),
+        ("bedrock:amazon.nova-pro-v1:0", "cannot be called"),
         ("offline:scrpt=x", "script"),
     ] {
         let error = missing.provider_named(model).unwrap_err().to_string();

@@ -210,7 +210,7 @@ async fn bad_calls_are_results_that_say_what_was_wrong() {
     let runner = runner(
         r#"
 - calls: [{name: wether, id: a}, {name: weather, arguments: "not json", id: b}, {name: weather, arguments: {town: x}, id: c}, {name: weather, arguments: "[1]", id: d}]
-- expect: {contains: ["there is no tool \"wether\"; the tools are: weather", "the arguments are not JSON", "\"city\" is a required property", "must be a JSON object, not a list"], roles: [system, user, assistant, tool, tool, tool, tool]}
+- expect: {contains: ["unknown tool \"wether\"; known: weather", "the arguments are not JSON", "\"city\" is a required property", "must be a JSON object, not a list"], roles: [system, user, assistant, tool, tool, tool, tool]}
   reply: sorry
 "#,
     );

@@ -188,7 +188,7 @@ fn a_toolbox_tells_the_model_what_was_wrong() {
     }
     let problem = |name: &str, arguments: &str| tools.resolve(name, arguments).err().unwrap_or_default();
     assert_eq!(problem("weather", r#"{"city":"Oslo"}"#), "");
-    assert_eq!(problem("wether", "{}"), "there is no tool \"wether\"; the tools are: weather, clock");
+    assert_eq!(problem("wether", "{}"), "unknown tool \"wether\"; known: weather, clock");
     assert!(problem("weather", "{city").starts_with("the arguments are not JSON: "));
     assert_eq!(problem("weather", "[1]"), "the arguments must be a JSON object, not a list");
     assert!(problem("weather", "").contains("\"city\" is a required property"));

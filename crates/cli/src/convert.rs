@@ -76,7 +76,7 @@ pub(crate) fn convert(loaded: &LoadedInput, to: Wire) -> Rendered {
     rendered
 }
 
-/// What becomes of the definitions of tools.
+/// What happens to the definitions of tools.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ToolConversion {
     Converted,

@@ -13,7 +13,7 @@ use crate::curate::FinishedCuration;
 /// Longest excerpt of a text.
 const EXCERPT: usize = 44;
 
-/// What became of an entry; decides mark and colour of its line.
+/// How an entry fared; decides mark and colour of its line.
 #[derive(Clone, Copy, PartialEq)]
 enum Fate {
     Kept,
@@ -269,7 +269,7 @@ fn phrase(reason: Reason) -> &'static str {
         Reason::ChangedByClient => "the client sent a shorter version back",
         Reason::Compacted => "covered by the provider's own compaction",
         Reason::ClearedByProvider => "cleared by the provider",
-        Reason::LeftOut => "not wanted",
+        Reason::LeftOut => "excluded by request",
         Reason::BoundReasoning => "reasoning left out, which was signed over what has changed,",
         Reason::BlankText => "blank text left out, which the provider refuses,",
         Reason::Unsupported => "the provider's format cannot say any of it",

@@ -29,6 +29,8 @@ pub(crate) struct Failure {
     more: Vec<String>,
     /// What stands under `errors` beside the error.
     errors: Vec<Value>,
+    /// What people are shown in place of the lines, ready to print: lines of a document with marks under them.
+    marked: Option<Box<str>>,
 }
 
 impl Failure {
@@ -40,6 +42,7 @@ impl Failure {
             details: Box::default(),
             more: Vec::new(),
             errors: Vec::new(),
+            marked: None,
         }
     }
 
@@ -94,6 +97,12 @@ impl Failure {
     /// The same failure with everything that is wrong, one object each; programs find it beside the error.
     pub(crate) fn listing(mut self, errors: Vec<Value>) -> Self {
         self.errors = errors;
+        self
+    }
+
+    /// The same failure, shown to people as marked lines of a document.
+    pub(crate) fn marked(mut self, text: String) -> Self {
+        self.marked = Some(text.into());
         self
     }
 
@@ -197,8 +206,12 @@ pub(crate) fn report(failure: &Failure, json: bool) -> ExitCode {
         }
         let _ = writeln!(std::io::stdout(), "{document}");
     }
-    complain(&failure.message);
-    failure.more.iter().for_each(|line| complain(line));
+    if let Some(text) = failure.marked.as_deref().filter(|_| !json) {
+        let _ = write!(anstream::stderr(), "{text}");
+    } else {
+        complain(&failure.message);
+        failure.more.iter().for_each(|line| complain(line));
+    }
     ExitCode::from(failure.exit)
 }
 

@@ -24,11 +24,35 @@ const GROUPS: [(&str, &[&str]); 5] = [
 
 /// The command line with its commands in groups.
 pub(crate) fn command() -> Command {
-    let command = Args::command();
+    let command = wrapped_once(Args::command());
     let listed = listed(&command);
     command.help_template(format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{listed}Options:\n{{options}}{{after-help}}"
     ))
+}
+
+/// The texts after the options with one line for each paragraph, so that they are wrapped once: at the width of the terminal.
+fn wrapped_once(command: Command) -> Command {
+    let command = match command.get_after_help().map(ToString::to_string) {
+        Some(text) => command.after_help(paragraphs(&text)),
+        None => command,
+    };
+    command.mut_subcommands(wrapped_once)
+}
+
+/// Joins the lines of a paragraph. Indented lines stay as they are, as does what follows a line that ends in a colon.
+fn paragraphs(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut is_open = false;
+    for line in text.lines() {
+        let flows = !line.is_empty() && !line.starts_with(' ');
+        if !out.is_empty() {
+            out.push(if is_open && flows { ' ' } else { '\n' });
+        }
+        out.push_str(line);
+        is_open = flows && !line.ends_with(':');
+    }
+    out
 }
 
 fn listed(command: &Command) -> String {
@@ -64,7 +88,7 @@ fn is_grouped(name: &str) -> bool {
 pub(crate) fn man(folder: &Path, json: bool) -> Result<(), Failure> {
     let failed = |error: &std::io::Error| Failure::io(&folder.display().to_string(), error);
     std::fs::create_dir_all(folder).map_err(|error| failed(&error))?;
-    clap_mangen::generate_to(Args::command(), folder).map_err(|error| failed(&error))?;
+    clap_mangen::generate_to(wrapped_once(Args::command()), folder).map_err(|error| failed(&error))?;
     let mut pages: Vec<String> = std::fs::read_dir(folder)
         .map_err(|error| failed(&error))?
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
@@ -76,4 +100,22 @@ pub(crate) fn man(folder: &Path, json: bool) -> Result<(), Failure> {
         return input::print(&format!("{}\n", json!({ "written": written })));
     }
     input::print(&format!("{} pages in {}\n", pages.len(), folder.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(command: &Command) {
+        let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        assert_eq!(paragraphs(&text), text, "{}", command.get_name());
+        command.get_subcommands().for_each(check);
+    }
+
+    #[test]
+    fn paragraphs_are_wrapped_by_the_terminal_alone() {
+        let text = "One paragraph\nin two lines.\n\nExamples:\n  one\n  two";
+        assert_eq!(paragraphs(text), "One paragraph in two lines.\n\nExamples:\n  one\n  two");
+        check(&command());
+    }
 }

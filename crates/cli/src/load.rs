@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use scrollback_core::json::{self, Raw};
+use scrollback_core::model::{ModelName, usual_model};
 use scrollback_core::transcript::{self, Format, Transcript, TranscriptError};
 use scrollback_core::wire::{Body, ParseOptions, Wire, WireError, list_key, system_key};
 use scrollback_core::{InputFormat, Record, Slot, Tools};
@@ -42,6 +43,8 @@ pub(crate) struct LoadedInput {
     pub(crate) indexes: Vec<Option<usize>>,
     pub(crate) body: Body,
     pub(crate) tools: Option<Tools>,
+    /// The model that the body or the transcript names.
+    pub(crate) model: Option<ModelName>,
     /// What the reader had to assume, and what it could not read.
     pub(crate) notes: Vec<String>,
     /// Which of several conversations of the input it is.
@@ -190,13 +193,15 @@ impl LoadOptions {
             None => None,
         };
         let wire = named.or_else(|| Wire::detect(body)).ok_or_else(|| no_messages(body))?;
+        let model = model_of_body(body, wire);
         let mut parsed = wire.parse(body, &ParseOptions { take: self.take, ..ParseOptions::default() })?;
         let notes = std::mem::take(&mut parsed.notes);
         let (body, tools) = (parsed.body.clone(), parsed.tools.take());
         let indexes = parsed.indexes.clone();
         let record = parsed.into_record()?;
         let indexes = by_position(&record, &indexes);
-        Ok(vec![LoadedInput { wire, transcript: None, record, indexes, body, tools, notes, one_of: None }])
+        let (transcript, one_of) = (None, None);
+        Ok(vec![LoadedInput { wire, transcript, record, indexes, body, tools, model, notes, one_of }])
     }
 
     fn conversations(
@@ -221,6 +226,7 @@ impl LoadOptions {
             let numbers: Vec<_> = (0..record.message_count()).map(Some).collect();
             let indexes = by_position(&record, &numbers);
             let transcript = Some(format);
+            let model = usual_model(record.slots());
             all.push(LoadedInput {
                 wire,
                 transcript,
@@ -228,6 +234,7 @@ impl LoadOptions {
                 indexes,
                 body: Body::List,
                 tools,
+                model,
                 notes,
                 one_of: None,
             });
@@ -238,6 +245,13 @@ impl LoadOptions {
         }
         Ok(all)
     }
+}
+
+/// The model that a request names. A name that nothing is known of says nothing about counting and rules.
+pub(crate) fn model_of_body(body: Raw<'_>, wire: Wire) -> Option<ModelName> {
+    let name = body.get("model")?.string()?;
+    let model = ModelName::resolve(&name, wire.provider()).ok()?;
+    scrollback_core::model::facts(&model).map(|_| model)
 }
 
 /// Conversations that know their number.
@@ -256,7 +270,11 @@ fn kinds(notes: &[transcript::Note]) -> Vec<String> {
         *counts.entry(note.kind.as_str()).or_default() += 1;
     }
     let line = |(kind, count): (&str, usize)| {
-        if count > 1 { format!("kept aside: {kind}, {count} times") } else { format!("kept aside: {kind}") }
+        if count > 1 {
+            format!("not imported: {kind}, {count} times")
+        } else {
+            format!("not imported: {kind}")
+        }
     };
     counts.into_iter().map(line).collect()
 }

@@ -1,6 +1,7 @@
 //! The command line of Scrollback. Thin on purpose: every command is a few calls into the library.
 
 mod agent;
+mod amounts;
 mod answer;
 mod args;
 mod batch;

@@ -23,6 +23,6 @@ pub(crate) async fn end(telemetry: &Telemetry) {
     telemetry.flush().await;
     let dropped = telemetry.counts().dropped;
     if dropped > 0 {
-        input::note(&format!("{dropped} spans were not taken by the collector"));
+        input::note(&format!("the collector did not take {dropped} of the spans"));
     }
 }

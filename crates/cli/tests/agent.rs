@@ -164,7 +164,7 @@ fn what_is_wrong_on_the_command_line_is_said_before_anything_runs() {
         (&["--input", "x", "--model", "opnai:gpt-4o"], "openai:gpt-4o"),
         (&["--input", "x", "-m", "slidding_window(3)"], "sliding_window"),
         (&["--input", "x", "--nonsense"], "--nonsense"),
-        (&["--input", "x", "--model", "gemini:gemini-2.5-pro"], "not called"),
+        (&["--input", "x", "--model", "gemini:gemini-2.5-pro"], "cannot be called"),
     ];
     for (args, says) in cases {
         let refused = run(&folder, args);
@@ -246,7 +246,7 @@ fn every_mistake_in_the_file_is_told_at_its_place() {
             "output.fields.a: must be one of text, list",
         ),
         ("name: x\nmodel: offline:echo\noutput: {}\n", "needs `fields` or `schema`"),
-        ("name: x\nmodel: offline:echo\ntool_choice: {name: a}\n", "there is no tool \"a\""),
+        ("name: x\nmodel: offline:echo\ntool_choice: {name: a}\n", "unknown tool \"a\""),
         ("name: x\nmodel: offline:echo\nlimits: {deadline_s: 1}\n", "must be more than 1 second"),
         (
             "name: x\nmodel: offline:echo\nlimits: {cost_usd: -1}\n",
@@ -277,6 +277,10 @@ fn every_mistake_in_the_file_is_told_at_its_place() {
         "{}",
         refused.stderr
     );
+    let shown = run(&folder, &["--input", "hi"]);
+    for part in ["at agent.yaml:", "unknown: 1\n", "^^^^^^^"] {
+        assert!(shown.stderr.contains(part), "people see the line and a mark: {shown:?}");
+    }
     let script = agent("agent-bad-script", HEAD, "- reply: ok\n- repply: x\n");
     let refused = run(&script, &["--input", "hi"]);
     assert_eq!((refused.code, refused.stderr.contains("[1]")), (4, true), "{refused:?}");

@@ -12,7 +12,7 @@ const RIDDLES: [&str; 15] = [
     "nobody",
     "somebody",
     "everybody",
-    "mended",
+    " mended",
     " mends",
     "stands twice",
     "is none;",

@@ -232,8 +232,8 @@ fn every_mistake_in_the_file_is_told_at_its_place() {
         "tools.fail: tool \"fail\"",
         "tools.both: has 2 sources",
         "tools.secret.http.headers: Authorization: secrets do not belong in files; name a variable: `env:NAME`",
-        "tools.long.max_output: says nothing about `lisp`; leave it out",
-        "tools.long.parameters: says nothing about `lisp`; write a `signature`",
+        "tools.long.max_output: does not apply to `lisp`; leave it out",
+        "tools.long.parameters: does not apply to `lisp`; write a `signature`",
         "tools.signed.signature: the agent's file has the signature; leave it out",
         "descriptions: n: must be a text, not",
         "tools.file.input: \"b\" is not a parameter of the signature; there are: a",
@@ -377,7 +377,7 @@ fn only_the_new_names_are_known() {
         let refused = run(&folder, &[]);
         let name = old.split(':').next().unwrap();
         assert!(
-            refused.code == 4 && refused.stderr.contains(&format!("{name}: unknown key")),
+            refused.code == 4 && refused.stderr.contains(&format!("({name})\n    4 | {old}\n        ^^^")),
             "{old}: {refused:?}"
         );
     }

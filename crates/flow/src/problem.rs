@@ -47,7 +47,7 @@ pub enum Code {
     OutOfRange,
     /// There is no such kind of step.
     UnknownKind,
-    /// A word that is none of those expected.
+    /// A word that is not one of those expected.
     UnknownValue,
     /// Two steps have one name.
     DuplicateName,
@@ -61,7 +61,7 @@ pub enum Code {
     TemplateSyntax,
     /// A name in an expression or template means nothing here.
     UnknownName,
-    /// A JSON Schema is none.
+    /// A JSON Schema that is not valid.
     BadSchema,
     /// The key means something in conversational loops only.
     NeedsConversation,

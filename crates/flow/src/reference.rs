@@ -94,7 +94,7 @@ impl fmt::Display for Reference {
 
 /// What names stand for at one place of a run. Implemented by the driver that runs a flow.
 pub trait Names {
-    /// The value of a name; none if there is none (yet): a step that did not run, `item` outside a map.
+    /// The value of a name; `None` while it has no value: a step that did not run, `item` outside a map.
     fn value(&self, name: &FlowName) -> Option<Cow<'_, Value>>;
 }
 

@@ -22,7 +22,7 @@ pub const NAMES: [(&str, &str); 10] = [
     ("error", "what any command prints that is refused or fails"),
 ];
 
-/// The schema of that name (JSON Schema 2020-12); none if there is none.
+/// The schema of that name (JSON Schema 2020-12); `None` if the name is unknown.
 ///
 /// ```
 /// let schema = scrollback_flow::schemas::named("run").unwrap_or_default();

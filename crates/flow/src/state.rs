@@ -189,7 +189,7 @@ impl Lane {
 }
 
 impl RunState {
-    /// A run that has not begun. `input` is none if it was given nothing.
+    /// A run that has not begun. `input` is `None` if it was given nothing.
     pub fn new(flow: Arc<Flow>, run: &str, input: Option<&str>) -> Self {
         let input = match input.filter(|text| !text.trim().is_empty()) {
             Some(text) => {

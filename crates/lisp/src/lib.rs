@@ -3,7 +3,7 @@
 //!
 //! - [`Program::compile`] reads and analyses a source once; [`Program::run`] runs it any number of times.
 //! - An [`Env`] is everything a run is given: data, tools, [`Memory`], [`Limits`]. Nothing else is in its reach.
-//! - An [`Outcome`] is everything that comes of it: a [`Value`] or an [`Error`], the new memory, prints, tool calls.
+//! - An [`Outcome`] is its complete result: a [`Value`] or an [`Error`], the new memory, prints, tool calls.
 //! - A [`Run`] is the same as a state machine, for hosts that answer tool calls in their own time.
 //! - [`builtins`] is the one table of functions that the analyser, `doc`, hints and the reference all read.
 //!

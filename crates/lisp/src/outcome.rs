@@ -1,4 +1,4 @@
-//! What came of a run.
+//! The result of a run.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ pub struct ProgramUsage {
     pub tool_calls: usize,
 }
 
-/// Everything that came of a run. Prints and tool calls are there also when it failed.
+/// The complete result of a run. Prints and tool calls are there also when it failed.
 #[derive(Clone)]
 pub struct Outcome {
     /// The value, or why there is none.

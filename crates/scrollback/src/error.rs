@@ -35,7 +35,7 @@ pub enum ErrorKind {
     /// The store refused or failed.
     #[cfg(feature = "store")]
     Store(scrollback_store::ErrorKind),
-    /// An argument that cannot be meant: an unknown wire, a handle that is none, a file that is not there.
+    /// An invalid argument: an unknown wire, a text that is not a handle, a missing file.
     Input,
     /// The blocking form was called from a thread that runs async tasks, or the system gave it no runtime.
     Blocking,

@@ -1,6 +1,8 @@
 //! Finding what was said: by words, and by handle.
 
 use scrollback_core::Slot;
+use scrollback_core::recall::{self, BadHandle, Tail};
+use scrollback_store::recall::{NoAnswer, resolve};
 use scrollback_store::{ConversationId, Filter, Hits, Listing, Page, Query, Recipient, StoredEntry};
 use serde_json::{Value, json};
 
@@ -8,65 +10,45 @@ use crate::conversation::Conversation;
 use crate::error::{Error, ErrorKind, Result};
 use crate::open::Store;
 
-/// Characters of an id that a handle has.
-const TAIL: usize = 10;
-
-/// A place in a record by its stable name: `sb:CONV#POS`, or `sb:CONV#FIRST-LAST`.
+/// A place in a record by its stable name: `sb:CONV#POS`, or `sb:CONV#FIRST-LAST`; `sb:CONV` is the whole conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Handle {
-    /// The last characters of the conversation's id, at least ten.
-    pub tail: String,
-    /// The positions, first and last.
-    pub positions: (u64, u64),
-}
+pub struct Handle(recall::Handle);
 
 impl Handle {
-    /// Reads a handle.
+    /// Reads a handle, in upper or lower case, with any quotes or brackets around it.
     ///
     /// ```
     /// use scrollback::Handle;
-    /// assert_eq!(Handle::parse("sb:K7Q2M9X4TD#4")?.to_string(), "sb:k7q2m9x4td#4");
-    /// assert_eq!(Handle::parse("sb:k7q2m9x4td#4-6")?.positions, (4, 6));
+    /// assert_eq!(Handle::parse("`SB:K7Q2M9X4TD#4`")?.to_string(), "sb:k7q2m9x4td#4");
+    /// assert_eq!(Handle::parse("sb:k7q2m9x4td#4-6")?.positions(), Some((4, 6)));
+    /// assert_eq!(Handle::parse("sb:k7q2m9x4td")?.positions(), None);
     /// assert!(Handle::parse("message 4").is_err());
     /// # Ok::<(), scrollback::Error>(())
     /// ```
     pub fn parse(text: &str) -> Result<Self> {
-        let read = || {
-            let (tail, places) = text.trim().strip_prefix("sb:")?.split_once('#')?;
-            let tail = tail.to_ascii_lowercase();
-            let positions = match places.split_once('-') {
-                Some((first, last)) => (first.parse().ok()?, last.parse().ok()?),
-                None => places.parse().ok().map(|at: u64| (at, at))?,
-            };
-            let is_tail = tail.len() >= TAIL && tail.bytes().all(|byte| byte.is_ascii_alphanumeric());
-            (is_tail && positions.0 <= positions.1).then_some(Handle { tail, positions })
-        };
-        read().ok_or_else(|| {
-            let message = format!(
-                "{text:?} is no handle; handles look like sb:k7q2m9x4td#412 (search for the words instead)"
-            );
-            Error::new(ErrorKind::Input, message).at("bad_handle", "")
-        })
+        let read: std::result::Result<_, BadHandle> = text.parse();
+        read.map(Handle).map_err(|error| Error::new(ErrorKind::Input, error.to_string()).at("bad_handle", ""))
     }
 
-    /// The handle of a place.
-    pub fn of(id: &ConversationId, position: u64) -> Self {
-        let id = id.as_str();
-        let tail = id.get(id.len().saturating_sub(TAIL)..).unwrap_or(id).to_ascii_lowercase();
-        Handle { tail, positions: (position, position) }
+    /// The handle of a place; none for a text that is no id.
+    pub fn of(id: &ConversationId, position: u64) -> Option<Self> {
+        Tail::of(id.as_str()).map(|tail| Handle(recall::Handle::at(tail, position)))
+    }
+
+    /// First and last position; none for the whole conversation.
+    pub fn positions(&self) -> Option<(u64, u64)> {
+        self.0.positions()
     }
 
     /// Whether it names this conversation.
     pub fn is_in(&self, id: &ConversationId) -> bool {
-        id.as_str().to_ascii_lowercase().ends_with(&self.tail)
+        self.0.tail().is_of(id.as_str())
     }
 }
 
 impl std::fmt::Display for Handle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (first, last) = self.positions;
-        write!(f, "sb:{}#{first}", self.tail)?;
-        if first == last { Ok(()) } else { write!(f, "-{last}") }
+        self.0.fmt(f)
     }
 }
 
@@ -84,24 +66,19 @@ impl Store {
         Ok(self.inner.list(Some(&self.tenant), listing).await?)
     }
 
-    /// What stands at a handle, in any conversation of the tenant.
+    /// What stands at a handle, in any conversation of the tenant; nothing where it names a whole conversation.
     pub async fn read(&self, handle: &Handle) -> Result<(ConversationId, Vec<StoredEntry>)> {
-        let mut after = None;
-        loop {
-            let listing = Listing { limit: 500, after, ..Listing::default() };
-            let page = self.inner.list(Some(&self.tenant), listing).await?;
-            let found = page.conversations.iter().find(|(row, _)| handle.is_in(&row.id));
-            if let Some((row, _)) = found {
-                let (first, last) = handle.positions;
-                let below = last.saturating_add(1);
-                let places = self.inner.entries(&self.tenant, &row.id, first, below).await?;
-                return if places.is_empty() { Err(unknown(handle)) } else { Ok((row.id.clone(), places)) };
-            }
-            after = page.next;
-            if after.is_none() {
-                return Err(unknown(handle));
-            }
+        let row = match resolve(&*self.inner, &self.tenant, &handle.0).await {
+            Ok(row) => row,
+            Err(NoAnswer::Store(error)) => return Err(error.into()),
+            Err(refused) => return Err(not_found(refused.to_string())),
+        };
+        let Some((first, last)) = handle.positions() else { return Ok((row.id, Vec::new())) };
+        let places = self.inner.entries(&self.tenant, &row.id, first, last.saturating_add(1)).await?;
+        if places.is_empty() {
+            return Err(not_found(format!("no entry at {handle}; search for the words instead")));
         }
+        Ok((row.id, places))
     }
 }
 
@@ -114,8 +91,7 @@ impl Conversation {
     }
 }
 
-fn unknown(handle: &Handle) -> Error {
-    let message = format!("nothing stands at {handle}; search for the words instead");
+fn not_found(message: String) -> Error {
     Error::new(ErrorKind::Store(scrollback_store::ErrorKind::NotFound), message)
 }
 

@@ -49,7 +49,7 @@ fn allowed(on_loopback: bool, method: &Method, headers: &HeaderMap) -> Result<()
     let host = hosts.next().and_then(|host| host.to_str().ok());
     let one = hosts.next().is_none();
     let Some(host) = host.filter(|_| one) else {
-        return Err(HttpProblem::bad_request("bad_host", "a request must say which host it is for, once"));
+        return Err(HttpProblem::bad_request("bad_host", "exactly one Host header is required"));
     };
     // A server that listens on other addresses has keys, which no other site's page has.
     if on_loopback && !is_local(host) {
@@ -74,7 +74,7 @@ fn allowed(on_loopback: bool, method: &Method, headers: &HeaderMap) -> Result<()
         && text("sec-fetch-mode") == Some("navigate")
         && headers.get(header::ORIGIN).is_none();
     if foreign && !navigates {
-        let detail = "pages of other sites may not use this server";
+        let detail = "cross-site requests are refused";
         return Err(HttpProblem::new(StatusCode::FORBIDDEN, "cross_origin", detail));
     }
     Ok(())

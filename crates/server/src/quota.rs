@@ -88,7 +88,7 @@ fn note_use(app: &App, key: &Key, now: Time) {
     let app = app.clone();
     tokio::spawn(async move {
         if let Err(error) = app.store.charge(vec![used]).await {
-            tracing::warn!(%error, "the use of a key could not be noted");
+            tracing::warn!(%error, "could not record the use of a key");
         }
     });
 }

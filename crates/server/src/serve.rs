@@ -79,7 +79,7 @@ pub async fn serve(app: App, listening: Listening, stop: StopSignal) -> io::Resu
         };
         let Some(seat) = neighbours.take(&household(from.ip()), limits.connections_per_ip) else {
             app.metrics.add("scrollback_refused_connections_total", &[], 1.0);
-            tracing::debug!(from = %from.ip(), "that address has as many connections as it may have");
+            tracing::debug!(from = %from.ip(), "too many connections from one address");
             refuse(&stream);
             continue;
         };
@@ -102,7 +102,7 @@ pub async fn serve(app: App, listening: Listening, stop: StopSignal) -> io::Resu
     };
     if tokio::time::timeout(limits.shutdown, ending).await.is_err() {
         tracing::warn!(
-            "requests were still under way when time was up: what came of their replies is recorded"
+            "requests were still open at the shutdown timeout: their partial replies are recorded"
         );
         app.time_is_up.stop();
         if tokio::time::timeout(LAST_WORDS, app.tasks.ended()).await.is_err() {

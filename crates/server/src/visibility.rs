@@ -18,7 +18,7 @@ pub(crate) struct Why {
     pub(crate) reason: &'static str,
 }
 
-/// What became of an entry in a call.
+/// How an entry fared in a call: sent, changed, left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// It was sent as it was said.
@@ -185,12 +185,12 @@ impl CallVisibility {
         self
     }
 
-    /// What became of every message, in order of position.
+    /// How every message fared, in order of position.
     pub(crate) fn fates(&self) -> impl Iterator<Item = (u64, &Fate)> {
         self.fates.iter().map(|(position, fate)| (*position, fate))
     }
 
-    /// What became of the entry at a position.
+    /// How the entry at a position fared.
     pub(crate) fn fate(&self, position: u64) -> &Fate {
         if position >= self.upto { &Fate::Later } else { self.fates.get(&position).unwrap_or(&Fate::Kept) }
     }
@@ -256,6 +256,9 @@ impl Repeated {
                     repeated.rewritten.insert(*position, text());
                 }
                 ItemSource::Entry(_) => {}
+                ItemSource::Ledger { of } if of.is_empty() => {
+                    repeated.synthetic.push(("says what was left out".into(), text()));
+                }
                 ItemSource::Ledger { of } => {
                     repeated.synthetic.push((format!("chosen lines of {} entries", of.len()), text()));
                 }

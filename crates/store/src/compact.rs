@@ -64,7 +64,7 @@ pub fn summary_input(record: &Record, ask: &SummaryAsk) -> String {
     text.chars().skip(skip).collect()
 }
 
-/// What came of a compaction.
+/// The result of a compaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Compaction {
     /// A summary stands for these positions, first and last.

@@ -1,4 +1,4 @@
-//! What is appended, and what comes of it.
+//! What is appended, and the result of appending.
 
 use std::sync::Arc;
 

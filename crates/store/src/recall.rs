@@ -7,18 +7,21 @@
 use std::fmt::{self, Write};
 use std::sync::Arc;
 
-use scrollback_core::recall::found::{MOST_PLACES, around_text, hits_text, places_text};
+use scrollback_core::recall::found::{FoundPlace, MOST_PLACES, around_text, hits_text, places_text};
 use scrollback_core::recall::{
     AroundRequest, Handle, ReadRequest, RecallRequest, RecallScope, RecallTool, Refusal, SearchRequest, Tail,
     outline,
 };
+use scrollback_core::redact::Redactor;
+use scrollback_core::{Decision, Record, Slot, Time, json};
 use serde_json::Value;
 
 use crate::conversation::Conversation;
+use crate::entry::{Expected, NewEntry};
 use crate::error::{ErrorKind, StoreError};
 use crate::id::{ConversationId, Recipient, Tenant};
 use crate::session::SessionId;
-use crate::store::Store;
+use crate::store::{RecordsExt, Store};
 
 /// Conversations of a session that an outline lists.
 const LISTED: usize = 40;
@@ -41,6 +44,9 @@ pub struct Here {
     pub recipient: Option<Recipient>,
     /// All this in words, as every answer repeats it.
     pub named: String,
+    /// What takes secrets out of texts before they are looked at, for callers who may not see them: such a text is found,
+    /// ranked, matched and shown as they would see it, so that no search tells whether a secret begins in some way.
+    pub redactor: Option<Arc<Redactor>>,
 }
 
 /// Says when an answer has taken long enough. The store reads no clock, so the caller does.
@@ -101,7 +107,7 @@ impl fmt::Display for NoAnswer {
             NoAnswer::Refused(refusal) => refusal.fmt(f),
             NoAnswer::Store(error) => {
                 let code = error.code();
-                write!(f, "the record cannot be read now ({code}); go on without it, or ask once more later")
+                write!(f, "the record cannot be read now ({code}); continue without it, or retry later")
             }
         }
     }
@@ -136,7 +142,50 @@ impl Here {
             project: conversation.project.clone(),
             recipient: conversation.recipient.clone(),
             named,
+            redactor: None,
         }
+    }
+
+    /// The same for a caller who may not see secrets.
+    #[must_use]
+    pub fn seen_through(mut self, redactor: Arc<Redactor>) -> Self {
+        self.named = redactor.text(&self.named).text.into_owned();
+        self.redactor = Some(redactor);
+        self
+    }
+
+    /// A text as the caller may see it.
+    pub(crate) fn text(&self, text: String) -> String {
+        match &self.redactor {
+            Some(redactor) => redactor.text(&text).text.into_owned(),
+            None => text,
+        }
+    }
+
+    /// What stands at a place, as the caller may see it.
+    fn slot(&self, slot: Slot) -> Slot {
+        let Some(redactor) = &self.redactor else { return slot };
+        match slot {
+            Slot::Message(entry) => Slot::Message(Arc::new(redactor.entry(&entry))),
+            Slot::Decision(decision, at) => {
+                Slot::Decision(Arc::new(without_secrets(&decision, redactor)), at)
+            }
+            Slot::Erased(tombstone) => Slot::Erased(tombstone),
+        }
+    }
+
+    fn places(&self, places: Vec<FoundPlace>) -> Vec<FoundPlace> {
+        let seen = |place: FoundPlace| FoundPlace { slot: self.slot(place.slot), ..place };
+        places.into_iter().map(seen).collect()
+    }
+
+    /// A record as the caller may see it.
+    fn record(&self, record: Record) -> Record {
+        if self.redactor.is_none() {
+            return record;
+        }
+        // The same places with other words are still a record.
+        Record::restore(record.slots().iter().map(|slot| self.slot(slot.clone()))).unwrap_or_default()
     }
 
     /// In the session that a client calls so: by its own id, by ours, or by a handle. None if there is no such session.
@@ -189,6 +238,22 @@ impl Here {
     }
 }
 
+/// A decision whose texts are without secrets.
+fn without_secrets(decision: &Decision, redactor: &Redactor) -> Decision {
+    let hidden = || {
+        let written = serde_json::to_string(decision).ok()?;
+        let change = |text: &str| {
+            let redacted = redactor.text(text);
+            (!redacted.spans.is_empty()).then(|| redacted.text.into_owned())
+        };
+        match json::map_strings(json::check(&written).ok()?, change) {
+            Some(changed) => serde_json::from_str(&changed).ok(),
+            None => Some(decision.clone()),
+        }
+    };
+    hidden().unwrap_or_else(|| Decision::SummaryFailed { range: (0, 0), reason: "cannot be shown".into() })
+}
+
 fn name(id: &str) -> String {
     Tail::of(id).map_or_else(|| id.into(), |tail| Handle::conversation(tail).to_string())
 }
@@ -206,10 +271,16 @@ pub async fn answer(
         Ok(request) => request,
         Err(refusal) => return RecallReply { text: refusal.to_string(), failed: true },
     };
-    match look_up(store, tenant, here, &request, deadline).await {
-        Ok(text) => RecallReply { text, failed: false },
-        Err(no_answer) => RecallReply { text: no_answer.to_string(), failed: true },
+    let (mut text, failed) = match look_up(store, tenant, here, &request, deadline).await {
+        Ok(text) => (text, false),
+        Err(no_answer) => (no_answer.to_string(), true),
+    };
+    // An answer names the session it was given for.
+    if !here.named.is_empty() && !text.contains(&here.named) {
+        text.push('\n');
+        text.push_str(&here.named);
     }
+    RecallReply { text, failed }
 }
 
 /// The text that answers a request.
@@ -222,8 +293,8 @@ pub async fn look_up(
 ) -> Result<String, NoAnswer> {
     match request {
         RecallRequest::Search(request) => search(store, tenant, here, request, deadline).await,
-        RecallRequest::Read(request) => read(store, tenant, request).await,
-        RecallRequest::Around(request) => around(store, tenant, request).await,
+        RecallRequest::Read(request) => read(store, tenant, here, request).await,
+        RecallRequest::Around(request) => around(store, tenant, here, request).await,
         RecallRequest::Outline(handle) => outlined(store, tenant, here, handle.as_ref()).await,
     }
 }
@@ -276,20 +347,30 @@ async fn search(
     }
 }
 
-async fn read(store: &dyn Store, tenant: &Tenant, request: &ReadRequest) -> Result<String, NoAnswer> {
+async fn read(
+    store: &dyn Store,
+    tenant: &Tenant,
+    here: &Here,
+    request: &ReadRequest,
+) -> Result<String, NoAnswer> {
     let conversation = resolve(store, tenant, &request.handle).await?;
     let tail = tail_of(&conversation.id)?;
     let places = match request.handle.positions() {
         Some((first, last)) if first < conversation.head => {
             let below = last.saturating_add(1).min(first.saturating_add(MOST_PLACES));
-            store.places_with_tools(tenant, &conversation.id, first, below).await?
+            here.places(store.places_with_tools(tenant, &conversation.id, first, below).await?)
         }
         _ => Vec::new(),
     };
     Ok(places_text(request, &tail, conversation.head, &places)?)
 }
 
-async fn around(store: &dyn Store, tenant: &Tenant, request: &AroundRequest) -> Result<String, NoAnswer> {
+async fn around(
+    store: &dyn Store,
+    tenant: &Tenant,
+    here: &Here,
+    request: &AroundRequest,
+) -> Result<String, NoAnswer> {
     let conversation = resolve(store, tenant, &request.handle).await?;
     let tail = tail_of(&conversation.id)?;
     let Some((first, last)) = request.handle.positions() else {
@@ -303,7 +384,7 @@ async fn around(store: &dyn Store, tenant: &Tenant, request: &AroundRequest) -> 
     let from = first.saturating_sub(request.before as u64);
     let below = last.saturating_add(request.after as u64 + 1).min(from.saturating_add(MOST_PLACES));
     let places = if first < conversation.head {
-        store.places_with_tools(tenant, &conversation.id, from, below).await?
+        here.places(store.places_with_tools(tenant, &conversation.id, from, below).await?)
     } else {
         Vec::new()
     };
@@ -327,7 +408,7 @@ async fn outlined(
             .into());
         }
     };
-    let record = store.record(tenant, &conversation.id, None).await?;
+    let record = here.record(store.record(tenant, &conversation.id, None).await?);
     let tail = tail_of(&conversation.id)?;
     let mut text = String::new();
     if handle.is_none() {
@@ -341,7 +422,8 @@ async fn outlined(
         text.push_str("\nother conversations of this session:");
         for one in others.iter().take(LISTED) {
             let kind = one.kind.as_str();
-            let title = one.title.as_deref().map(|title| scrollback_core::recall::one_line(title, 80));
+            let title =
+                one.title.clone().map(|title| scrollback_core::recall::one_line(&here.text(title), 80));
             let _ = write!(
                 text,
                 "\n  {} {kind}, {} entries {}",
@@ -352,6 +434,50 @@ async fn outlined(
         }
     }
     Ok(text)
+}
+
+/// Pins the groups that a handle names, so that every view shows them, or pins them no longer. The positions that were pinned,
+/// and that of the decision.
+pub async fn pin(
+    store: &dyn Store,
+    tenant: &Tenant,
+    handle: &Handle,
+    pinning: Pinning,
+    now: Time,
+) -> Result<(ConversationId, Vec<u64>, u64), NoAnswer> {
+    let conversation = resolve(store, tenant, handle).await?;
+    let Some((first, last)) = handle.positions() else {
+        return Err(Refusal::new(format!(
+            "{handle} names a whole conversation; give a place such as {}",
+            Handle::at(tail_of(&conversation.id)?, 0)
+        ))
+        .into());
+    };
+    let record = store.record(tenant, &conversation.id, None).await?;
+    let positions = record.whole_groups(first, last);
+    if positions.is_empty() {
+        return Err(Refusal::new(format!(
+            "no message at {handle} that could be pinned: the conversation has {} places",
+            conversation.head
+        ))
+        .into());
+    }
+    let decision = match pinning {
+        Pinning::Pin => Decision::Pin { positions: positions.clone() },
+        Pinning::Unpin => Decision::Unpin { positions: positions.clone() },
+    };
+    let decided = vec![NewEntry::from(decision)];
+    let appended = store.append(tenant, now, &conversation.id, Expected::Any, decided).await?;
+    Ok((conversation.id, positions, appended.first))
+}
+
+/// Whether groups are pinned or pinned no longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pinning {
+    /// Every view shows them from now on.
+    Pin,
+    /// Managers decide about them again.
+    Unpin,
 }
 
 /// Whether an error says that the store itself is away, so that asking again later may help.

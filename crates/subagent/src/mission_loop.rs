@@ -16,7 +16,7 @@ use scrollback_lisp::{CancelToken, Memory, Outcome, ProgramEnd, Reason, Validati
 use uuid::Uuid;
 
 use super::agent::OnMemoryLimit;
-use super::compression::{Ledger, feedback};
+use super::compression::{TurnLedger, feedback};
 use super::extract::extract;
 use super::plan::MissionPlan;
 use super::program::{Attempt, Played, Work};
@@ -74,7 +74,7 @@ impl<'r> Working<'r> {
                 input: Arc::new(plan.input.clone()),
                 wire: runner.provider.describe().wire,
                 turns: Vec::new(),
-                ledger: Ledger::default(),
+                ledger: TurnLedger::default(),
                 memory: Memory::default(),
                 positions: Positions::default(),
             }),
@@ -224,7 +224,7 @@ impl<'r> Working<'r> {
         self.play(position, &before, Attempt::First).await
     }
 
-    /// Runs the program of a recorded reply, and records what came of it.
+    /// Runs the program of a recorded reply, and records its result.
     async fn play(&mut self, position: u64, spent: &AttemptUsage, attempt: Attempt) -> Result<After, Fail> {
         let began = self.evaluation.now();
         let Some(entry) = self.evaluation.journal.entry(position).cloned() else {

@@ -50,7 +50,7 @@ pub(crate) struct Nested {
     pub(crate) spent: AttemptUsage,
 }
 
-/// What came of a program.
+/// The result of a program.
 pub(crate) struct Played {
     /// What the interpreter says; an error if it never ran.
     pub(crate) outcome: Result<Box<Outcome>, Error>,

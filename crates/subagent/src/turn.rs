@@ -6,7 +6,7 @@ use scrollback_agent::runner::AttemptUsage;
 use scrollback_lisp::{Definition, Memory, ToolRecord, Value};
 use serde_json::{Map, Value as Json, json};
 
-/// One cycle: a reply, the program in it, and what came of that.
+/// One cycle: a reply, the program in it, and its result.
 ///
 /// A turn that failed changed nothing but the world its tools act on: its memory is that of the turn before.
 #[derive(Clone)]

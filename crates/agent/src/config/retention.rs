@@ -35,7 +35,7 @@ const UNITS: [(&str, u64); 9] = [
 pub fn read_size(text: &str) -> Result<u64, String> {
     let bad = || {
         format!(
-            "{text:?} is no size: write a number above 0 and kB, MB, GB, TB, KiB, MiB, GiB or TiB, as in 20GB"
+            "{text:?} is not a size; write a number above 0 and kB, MB, GB, TB, KiB, MiB, GiB or TiB, as in 20GB"
         )
     };
     let (number, bytes) =

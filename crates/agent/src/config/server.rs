@@ -21,7 +21,7 @@ pub enum Recording {
     BestEffort,
 }
 
-/// What becomes of the call when its client goes away.
+/// What to do with the call when its client disconnects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Abandoned {
     /// It is cancelled.
@@ -40,7 +40,7 @@ pub struct ServerSettings {
     pub record: Recording,
     /// What happens to a list that its provider would refuse.
     pub repair: Repair,
-    /// What becomes of the call when its client goes away.
+    /// What to do with the call when its client disconnects.
     pub abandoned: Abandoned,
     /// How requests are curated where no policy fits; `fit` if it says nothing.
     pub managers: Option<SharedManager>,
@@ -52,6 +52,8 @@ pub struct ServerSettings {
     pub follow_ups: FollowUps,
     /// What is kept for how long.
     pub retention: Retention,
+    /// Whether the recall server offers a tool that pins, to keys that may write.
+    pub recall_writes: bool,
     /// How much it takes.
     pub limits: ServerLimits,
 }
@@ -282,6 +284,7 @@ impl Server {
             recipient_from: self.recipient_from.clone().unwrap_or_default(),
             follow_ups: FollowUps::default(),
             retention: Retention::default(),
+            recall_writes: false,
             limits: self.limits.settings()?,
         })
     }

@@ -15,7 +15,7 @@ const UNITS: [(&str, u64); 6] =
 /// ```
 pub fn read_span(text: &str) -> Result<Duration, String> {
     let bad =
-        || format!("{text:?} is no span of time: write a number above 0 and s, m, h, d, w or y, as in 30d");
+        || format!("{text:?} is not a duration; write a number above 0 and s, m, h, d, w or y, as in 30d");
     let (number, unit) = text.split_at(text.len() - text.chars().next_back().map_or(0, char::len_utf8));
     let (_, seconds) = UNITS.iter().find(|(known, _)| *known == unit).ok_or_else(bad)?;
     let number: u64 = number.trim().parse().map_err(|_| bad())?;

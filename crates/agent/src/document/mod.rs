@@ -174,7 +174,7 @@ pub mod code {
     pub const UNKNOWN_VALUE: &str = "unknown_value";
     /// Two keys exclude each other.
     pub const CONFLICTING_KEYS: &str = "conflicting_keys";
-    /// A JSON Schema is none.
+    /// A JSON Schema that is not valid.
     pub const BAD_SCHEMA: &str = "bad_schema";
 }
 

@@ -117,7 +117,7 @@ impl Builder {
             }
             Event::Alias(anchor) => {
                 let named = self.anchors.get(&anchor).cloned();
-                let node = named.ok_or_else(|| syntax(at, "an alias inside what it names"))?;
+                let node = named.ok_or_else(|| syntax(at, "an alias that refers to itself"))?;
                 self.aliased += size(&node);
                 if self.aliased > MAX_ALIASED {
                     return Err(syntax(at, "aliases add up to more than 10,000 values"));
@@ -203,7 +203,7 @@ impl Builder {
     fn refuse_tag(&mut self, tag: Option<&Tag>, own: &str, at: TextPosition) {
         if let Some(tag) = tag.filter(|tag| !(tag.is_yaml_core_schema() && tag.suffix() == own)) {
             let message =
-                format!("the tag `{}{}` means nothing here; remove it", tag.original_handle(), tag.suffix());
+                format!("unknown tag `{}{}`; remove it", tag.original_handle(), tag.suffix());
             self.problems.push(syntax(at, message));
         }
     }
@@ -231,7 +231,7 @@ fn name(node: Node) -> Result<NodeKey, DocumentProblem> {
         Value::Text(text) | Value::Number(text) => text,
         Value::Bool(flag) => flag.to_string(),
         Value::Null => "null".into(),
-        Value::List(_) | Value::Map(_) => return Err(syntax(node.at, "a name must be a text")),
+        Value::List(_) | Value::Map(_) => return Err(syntax(node.at, "keys must be strings")),
     };
     Ok(NodeKey { name, at: node.at })
 }

@@ -38,7 +38,7 @@ use crate::event::{ContextTightened, RequestSent};
 use crate::journal::{JournalRows, Viewed};
 use crate::provider::{ErrorKind, Overflow, ProviderError};
 
-pub(crate) use attempt::{Direct, Watch, direct};
+pub(crate) use attempt::{Direct, Watch, WholeReply, direct};
 pub use builder::{Composed, CuratedRequests, Make, RequestBuilder, Write};
 pub use calibrations::Calibrations;
 pub use client_call::send_on;
@@ -98,9 +98,11 @@ pub struct AttemptEnd<'a> {
     pub reply: Option<&'a Reply>,
     /// What it used.
     pub spent: &'a AttemptUsage,
+    /// How long the first byte of the reply took, in milliseconds; none where that was not measured.
+    pub first_byte_milliseconds: Option<u64>,
 }
 
-/// What came of one attempt.
+/// The result of one attempt.
 #[allow(clippy::large_enum_variant, reason = "there is one per attempt, and it is taken apart at once")]
 pub enum Attempted<C: Caller + ?Sized> {
     /// A reply.
@@ -207,7 +209,7 @@ pub struct PartOf {
     pub run: Option<String>,
     /// Which process asks, so that calls of one that died are found.
     pub holder: Option<String>,
-    /// Whether the record is kept elsewhere, by a keeper that wants to know what the request shows.
+    /// Whether to report what the request shows: set when the caller stores the record itself.
     pub wants_view: bool,
 }
 
@@ -352,7 +354,12 @@ impl<R: Recorder, C: Caller> Exchange<'_, R, C> {
                 Attempted::Stopped(stop, partial) => {
                     let spent = self.caller.spend(&prepared, partial.as_deref(), false);
                     let status = self.caller.status_of(&stop);
-                    let ended = AttemptEnd { status: &status, reply: partial.as_deref(), spent: &spent };
+                    let ended = AttemptEnd {
+                        status: &status,
+                        reply: partial.as_deref(),
+                        spent: &spent,
+                        first_byte_milliseconds: None,
+                    };
                     self.close(&prepared, &call, &ended, None).await?;
                     return Err(Unanswered::Stopped(stop, partial));
                 }
@@ -360,7 +367,12 @@ impl<R: Recorder, C: Caller> Exchange<'_, R, C> {
             };
             let spent = self.caller.spend(&prepared, refusal.partial(), true);
             let status = CallStatus::failed(refusal.error().kind.as_str());
-            let ended = AttemptEnd { status: &status, reply: refusal.partial(), spent: &spent };
+            let ended = AttemptEnd {
+                status: &status,
+                reply: refusal.partial(),
+                spent: &spent,
+                first_byte_milliseconds: None,
+            };
             self.close(&prepared, &call, &ended, refusal.bytes()).await?;
             match self.caller.again(&refusal, attempt, waited).await {
                 Ok(delay) => waited += delay,
@@ -466,7 +478,7 @@ impl<R: Recorder, C: Caller> Exchange<'_, R, C> {
         Ok(OpenCall { id, row: Some(Sent { request: None, ..row }), attempt, began })
     }
 
-    /// Writes down how an attempt ended that no reply came of.
+    /// Records how an attempt without a reply ended.
     async fn close(
         &mut self,
         prepared: &Prepared,

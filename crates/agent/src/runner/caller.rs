@@ -18,7 +18,7 @@ use crate::event::{ReplyReceived, Throttled};
 use crate::exchange::{
     self, AnsweredCall, AttemptEnd, AttemptUsage, Attempted, Caller, Composed, CuratedRequests, Direct,
     Exchange, ExchangeEvent, GiveUp, GivesUp, Make, OnOverflow, OpenCall, PartOf, Recorder, Refusal,
-    RefusedCall, SummaryOutcome, Unanswered, Watch, Write, serve_summary, summary_instructions,
+    RefusedCall, SummaryOutcome, Unanswered, Watch, WholeReply, Write, serve_summary, summary_instructions,
 };
 use crate::lease::holder;
 use crate::provider::body::{Wishes, around};
@@ -55,7 +55,7 @@ pub struct Replied {
     pub sent: Option<Sent>,
 }
 
-/// Why there is no reply, and what came of one before it broke off.
+/// Why there is no reply, and the part of one that came before it broke off.
 pub struct NoReply {
     /// Why there is none.
     pub error: EvaluationError,
@@ -132,7 +132,7 @@ impl EvaluationCaller<'_> {
 }
 
 impl Caller for EvaluationCaller<'_> {
-    type Reply = Box<Reply>;
+    type Reply = WholeReply;
     type Refusal = Direct;
     type Stop = EvaluationError;
 
@@ -371,7 +371,7 @@ impl Evaluation<'_> {
         CallerRequest::ours(info.wire, info.model.clone(), self.runner.catalog.dialect(&info.model), around)
     }
 
-    /// Asks a model with a request that the caller makes. Every attempt is a row of `sent` and a line of the trace; one reply comes of them all.
+    /// Asks a model with a request that the caller makes. Every attempt is a row of `sent` and a line of the trace; together they give one reply.
     pub async fn ask(
         &mut self,
         provider: &Arc<dyn Provider>,
@@ -409,9 +409,15 @@ impl Evaluation<'_> {
             overflow,
         };
         match exchange.ask(make).await {
-            Ok(AnsweredCall { reply, prepared, call }) => {
+            Ok(AnsweredCall { reply: whole, prepared, call }) => {
+                let WholeReply { reply, first_byte_milliseconds } = whole;
                 let spent = exchange.caller.spend(&prepared, Some(&reply), false);
-                let ended = AttemptEnd { status: &CallStatus::Done, reply: Some(&reply), spent: &spent };
+                let ended = AttemptEnd {
+                    status: &CallStatus::Done,
+                    reply: Some(&reply),
+                    spent: &spent,
+                    first_byte_milliseconds,
+                };
                 let row = exchange.finish(&prepared, call, &ended, None);
                 Ok(Replied { reply: *reply, sent: row })
             }

@@ -112,7 +112,7 @@ impl<'r> Evaluation<'r> {
         cx.tools = Some(body::tools(info.wire, &runner.tools.specs()));
         cx.wire = Some(info.wire);
         cx.unfinished = runner.unfinished;
-        cx.windows = runner.catalog.windows();
+        runner.catalog.configure(&mut cx);
         cx.session =
             runner.session.clone().map(|session| -> Arc<dyn std::any::Any + Send + Sync> { session });
         cx.output = body::output_limit(&info, runner.sampling);
@@ -188,7 +188,7 @@ impl<'r> Evaluation<'r> {
                 Slot::Message(entry) => _ = self.record(Arc::unwrap_or_clone(entry), None).await?,
                 Slot::Decision(decision, _) => _ = self.decide(Arc::unwrap_or_clone(decision)).await?,
                 Slot::Erased(_) => {
-                    let message = "an erased entry was to be recorded again; begin a new conversation";
+                    let message = "cannot record an erased entry; start a new conversation";
                     return Err(EvaluationError::new(
                         FailurePhase::Request,
                         EvaluationErrorKind::Store(scrollback_store::ErrorKind::BadArgument),
@@ -276,7 +276,7 @@ impl<'r> Evaluation<'r> {
         Ok(position)
     }
 
-    /// Records what came of a reply that broke off for good.
+    /// Records the part of a reply that broke off for good.
     pub async fn keep_partial(&mut self, none: NoReply) -> EvaluationError {
         let NoReply { error, partial } = none;
         let entry = partial.and_then(|partial| partial.entry().ok());

@@ -1,4 +1,4 @@
-//! Common reducers. Each is a pure function from a slice and an item to what becomes of the slice.
+//! Common reducers. Each is a pure function from a slice and an item to the new slice.
 
 use super::slice::{Slice, SliceChange};
 

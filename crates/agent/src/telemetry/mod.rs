@@ -26,7 +26,7 @@ use crate::config::{BadConfig, TelemetrySettings};
 pub use content::ContentWriter;
 pub use span::{AttributeValue, Chat, FinishedSpan, Invoked, Sampled, SpanContext, SpanId, ToolUse};
 
-/// What became of the spans so far.
+/// The outcome of the spans so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpanCounts {
     /// Those a collector took.
@@ -108,7 +108,7 @@ impl Telemetry {
         }
     }
 
-    /// What became of the spans so far.
+    /// The outcome of the spans so far.
     pub fn counts(&self) -> SpanCounts {
         self.queue.as_ref().map(|queue| queue.counts()).unwrap_or_default()
     }
@@ -137,7 +137,7 @@ impl Telemetry {
     /// Takes a span, made only if spans are wanted; without the feature they never are.
     pub fn tell(&self, _: impl FnOnce(Option<&ContentWriter>) -> FinishedSpan) {}
 
-    /// What became of the spans so far.
+    /// The outcome of the spans so far.
     pub fn counts(&self) -> SpanCounts {
         SpanCounts::default()
     }

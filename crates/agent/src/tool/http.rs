@@ -48,7 +48,7 @@ impl HttpTool {
         let url = fill_with(&self.url, &call.arguments, |value| percent_encoded(&value));
         if leaves_its_path(&url) {
             let message =
-                "an argument would lead to another path: `.` and `..` are refused as parts of a path";
+                "`.` and `..` are not allowed as parts of the path";
             return ToolOutcome::Failed(message.into());
         }
         let body: Map<String, Value> = call

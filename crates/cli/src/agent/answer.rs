@@ -1,4 +1,4 @@
-//! What came of an agent's query, as programs read it.
+//! The result of an agent's query, as programs read it.
 
 use scrollback_agent::react::{QueryStatus, SessionResult, Stopped};
 use scrollback_agent::runner::{AttemptUsage, CallReport};

@@ -52,7 +52,7 @@ pub(crate) fn port() -> Result<PortState, Failure> {
                 || "another program".into(),
                 |holder| format!("{} (process {})", holder.name, holder.id),
             );
-            (false, false, format!("{who} has the port; set `listen` of [server] in scrollback.toml"))
+            (false, false, format!("{who} uses the port; set `listen` of [server] in scrollback.toml"))
         }
     };
     Ok(PortState { address, answers, ok, detail: format!("{address}: {detail}") })

@@ -260,7 +260,7 @@ fn status(unit: &ServiceUnit, json: bool) -> Result<(), Failure> {
         AddressState::Locked { version } => {
             (Value::from(version.clone()), format!("a server answers on {address}"))
         }
-        AddressState::Other => (Value::Null, format!("something else than Scrollback answers on {address}")),
+        AddressState::Other => (Value::Null, format!("something other than Scrollback answers on {address}")),
         AddressState::Nothing => (Value::Null, format!("nothing answers on {address}")),
     };
     let path = unit.path.display().to_string();

@@ -1,4 +1,4 @@
-//! A flow on the command line: its text, what is configured, and what came of reading it.
+//! A flow on the command line: its text, what is configured, and the result of reading it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,11 +1,10 @@
 //! The commands about flows.
 
-mod amounts;
 pub(crate) mod args;
 pub(crate) mod init;
 pub(crate) mod lens;
 pub(crate) mod load;
-mod problem_text;
+pub(crate) mod problem_text;
 mod progress;
 pub(crate) mod run;
 pub(crate) mod schema;

@@ -1,6 +1,7 @@
 //! `scrollback validate`: everything that is wrong with a flow, an agent or a sub-agent, before anything runs.
 
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use scrollback_agent::agent_file::AgentFile;
@@ -10,10 +11,10 @@ use scrollback_flow::{Flow, FlowProblem, SCHEMA, StepKind};
 use scrollback_subagent::{Overlay, SubagentFile, read_signature};
 use serde_json::{Value, json};
 
-use super::amounts::counted;
 use super::args::{KindArg, ValidateArgs};
 use super::load::{LoadedFlow, load};
 use super::problem_text;
+use crate::amounts::counted;
 use crate::failure::{Failure, INVALID};
 use crate::input;
 
@@ -89,7 +90,9 @@ fn agent(loaded: &LoadedFlow, kind: KindArg, json: bool) -> Result<ExitCode, Fai
         });
         input::print(&format!("{document}\n"))?;
     } else {
-        problem_text::document_problems(&loaded.text, &loaded.file, &loaded.redactor, &problems);
+        let text =
+            problem_text::document_problems(&loaded.text, &loaded.file, &loaded.redactor, &problems);
+        let _ = write!(anstream::stderr(), "{text}");
     }
     let Some((what, name, tools)) = told else { return Ok(ExitCode::from(INVALID)) };
     if !json {

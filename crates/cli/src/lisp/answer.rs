@@ -1,4 +1,4 @@
-//! What came of a program, for people and for programs.
+//! The result of a program, for people and for programs.
 
 use std::fmt::Write as _;
 use std::io::Write;

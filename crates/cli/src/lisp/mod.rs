@@ -43,7 +43,7 @@ fn source(file: &Path) -> Result<Vec<u8>, Failure> {
     input::read(file).map_err(Failure::into_usage)
 }
 
-/// Runs one program and prints what came of it.
+/// Runs one program and prints its result.
 fn evaluate(source: &[u8], given: &GivenArgs, json: bool) -> Result<ExitCode, Failure> {
     let mut env = inputs::env(given)?;
     let (outcome, error) = run_program(source, &mut env);

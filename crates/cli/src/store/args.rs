@@ -183,8 +183,8 @@ pub(crate) struct ListArgs {
 
 #[derive(clap::Args)]
 #[command(
-    after_help = "All words must be there. \"Phrases\" stand in quotes, wor* is the beginning of a word, -word must not
-be there. Case and accents do not matter, and nothing is an error.
+    after_help = "All words must occur. \"Phrases\" are quoted, wor* matches the beginning of a word, -word must not occur. \
+Case and accents do not matter, and no query is an error.
 
 Examples:
   scrollback search refund
@@ -280,7 +280,7 @@ pub(crate) struct ShowPlaceArgs {
 #[command(
     after_help = "Positions, hashes, both chains, heads, sequences, derived tables and blobs are checked, and then every page,
 index and row of the store; --quick leaves that out. A chain cannot show that its end was cut off; --expect compares it with
-a link noted elsewhere. The exit code is 4 when something is not as it was written.
+a link noted elsewhere. The exit code is 4 when something is damaged.
 
 Examples:
   scrollback verify
@@ -315,8 +315,8 @@ pub(crate) struct VerifyArgs {
 
 #[derive(clap::Args)]
 #[command(
-    after_help = "Formats are told by their shape; `scrollback convert --help` lists them. Importing a file again adds
-only what is new. What is no message is listed as a note; a line that cannot be read is reported, and the rest is
+    after_help = "Formats are detected by their shape; `scrollback convert --help` lists them. Importing a file again adds
+only what is new. What is not a message is listed as a note; a line that cannot be read is reported, and the rest is
 imported.
 
 Examples:
@@ -396,9 +396,9 @@ pub(crate) struct ExportArgs {
 
 #[derive(clap::Args)]
 #[command(
-    after_help = "FILE becomes a store as this one is at one moment, while others go on writing; restoring it is opening it.
-With --follow a folder gets a snapshot and then a segment whenever something changed; `scrollback restore` makes a store of
-it, as it was at any of these moments. Only SQLite files can be followed.
+    after_help = "FILE becomes a consistent copy of the store, made while others write. To restore it, open it as the store. \
+With --follow, a folder gets a snapshot and then a segment whenever something changed; `scrollback restore` makes a store \
+from it, as it was at any of these moments. Only SQLite files can be followed.
 
 Examples:
   scrollback backup copy.db --verify
@@ -432,7 +432,7 @@ pub(crate) struct BackupArgs {
 
 #[derive(clap::Args)]
 #[command(
-    after_help = "Every hash is checked on the way, and the store that was made as `scrollback verify` does.
+    after_help = "Every hash is checked on the way, and the restored store is verified.
 
 Example:
   scrollback restore /backups/store --to restored.db --until 2026-01-31T12:00:00Z"
@@ -498,8 +498,8 @@ pub(crate) struct PruneArgs {
 
 #[derive(clap::Args)]
 #[command(
-    after_help = "Texts of all conversations with the person go, of the sub-agents of their sessions, and of every model call that
-showed them; places and hashes stay, so `verify` still holds. On a terminal it asks first.
+    after_help = "Erases the texts of all conversations with the person, of the sub-agents of their sessions, and of every model call that
+showed them; places and hashes stay, so `verify` finds no damage. On a terminal it asks first.
 
 Examples:
   scrollback erase anna --dry-run

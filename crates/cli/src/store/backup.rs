@@ -10,6 +10,7 @@ use serde_json::json;
 use super::args::{BackupArgs, RestoreArgs};
 use super::verify::Total;
 use super::{Intent, Setup, block_on, now, time_named};
+use crate::amounts::counted;
 use crate::failure::{FAILED, Failure, USAGE};
 use crate::input;
 
@@ -86,15 +87,15 @@ pub(crate) fn run_restore(args: &RestoreArgs, json: bool) -> Result<ExitCode, Fa
     let until = time_named(args.until.as_deref())?;
     let restored = restore(&args.folder, &args.to, until)?;
     input::note(&format!(
-        "{} as of {}, {} segments after its snapshot",
+        "{} as of {}, {} after its snapshot",
         args.to.display(),
         restored.at,
-        restored.segments
+        counted(u64::from(restored.segments), "segment")
     ));
     block_on(async {
         let code = checked(&args.to, json).await?;
         if code != ExitCode::SUCCESS {
-            return Err(Failure::new(FAILED, "damaged", "what was restored is not as it was written"));
+            return Err(Failure::new(FAILED, "damaged", "the restored store failed verification"));
         }
         Ok(code)
     })

@@ -19,6 +19,7 @@ use super::args::ImportArgs;
 use super::lines::{Lines, TextLine};
 use super::progress::Progress;
 use super::{Intent, Setup, block_on, now, recipient_named};
+use crate::amounts::counted;
 use crate::failure::{FAILED, Failure};
 use crate::input;
 use crate::load::format_named;
@@ -278,10 +279,12 @@ impl Import<'_> {
                 input::note(&format!("{}{place}: {}", failed.file, failed.problem));
             }
             let would = if self.args.dry_run { "would be added" } else { "added" };
-            let (files, conversations) = (self.args.files.len(), done.conversations);
+            let files = counted(self.args.files.len() as u64, "file");
+            let conversations = counted(done.conversations, "conversation");
+            let entries = counted(done.added, "entry");
             input::print(&format!(
-                "{files} files, {conversations} conversations: {} entries {would}, {} were there already\n",
-                done.added, done.skipped
+                "{files}, {conversations}: {entries} {would}, {} already there\n",
+                done.skipped
             ))?;
         }
         Ok(if self.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::args::{ReadArgs, ShowPlaceArgs};
 use super::{Intent, Setup, block_on, one_line, short};
+use crate::amounts::counted;
 use crate::failure::{FAILED, Failure, USAGE};
 use crate::input;
 
@@ -120,7 +121,7 @@ fn found<T>(result: Result<T, NoAnswer>) -> Result<T, Failure> {
 }
 
 fn missing(handle: &Handle, head: u64) -> Failure {
-    let message = format!("nothing stands at {handle}: the conversation has {head} places");
+    let message = format!("no entry at {handle}: the conversation has {head} entries");
     Failure::new(FAILED, "not_found", message)
 }
 
@@ -201,12 +202,13 @@ async fn show_conversation(
     let mut out = String::new();
     let _ = writeln!(
         out,
-        "{bold}{name}{Reset} {dim}{} {handle}  {} places{Reset}",
-        conversation.kind, conversation.head
+        "{bold}{name}{Reset} {dim}{} {handle}  {}{Reset}",
+        conversation.kind,
+        counted(conversation.head, "entry")
     );
     if from > 0 {
         let before = Handle::between(tail(conversation)?, 0, from - 1);
-        let _ = writeln!(out, "{dim}{from} earlier places: scrollback show '{before}', or --limit{Reset}");
+        let _ = writeln!(out, "{dim}{from} earlier: scrollback show '{before}', or --limit{Reset}");
     }
     out.push_str(&lines(conversation, &places)?);
     input::print_styled(&out)
@@ -251,9 +253,9 @@ async fn show_session(store: &dyn Store, tenant: &Tenant, id: &SessionId, json: 
         let handle = name(line.conversation).unwrap_or_default();
         let _ = writeln!(
             out,
-            "{}{kind} {dim}{handle}  {} messages{Reset} {title}",
+            "{}{kind} {dim}{handle}  {}{Reset} {title}",
             "  ".repeat(line.depth + 1),
-            line.messages
+            counted(line.messages, "message")
         );
     }
     input::print_styled(&out)

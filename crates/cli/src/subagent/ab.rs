@@ -34,7 +34,7 @@ pub(super) fn run(args: &AbArgs, store: &StoreArgs, json: bool) -> Result<ExitCo
     let (Some(file), Some(tasks)) = (&args.file, &args.tasks) else {
         return Err(super::usage("name an AGENT.yaml and --tasks, or --replay"));
     };
-    let loaded = load(file, &Overlay::default())?;
+    let loaded = load(file, &Overlay::default(), &setup.config.redaction())?;
     let text = String::from_utf8_lossy(&input::read(tasks)?).into_owned();
     let tasks = TrialTask::read_all(&text)
         .map_err(|error| Failure::new(INVALID, "bad_task", error.to_string()).about(tasks))?;

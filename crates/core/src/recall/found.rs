@@ -230,9 +230,9 @@ pub fn places_text(
     };
     let Some(newest) = places.last().map(|place| place.position) else {
         return Err(Refusal::new(match head {
-            0 => format!("nothing stands at {}: the conversation is empty", request.handle),
+            0 => format!("no entry at {}: the conversation is empty", request.handle),
             _ => format!(
-                "nothing stands at {}: the conversation ends at {}",
+                "no entry at {}: the conversation ends at {}",
                 request.handle,
                 Handle::at(tail.clone(), head - 1)
             ),
@@ -347,22 +347,23 @@ pub fn around_text(
 ) -> Result<String, Refusal> {
     if places.is_empty() {
         return Err(Refusal::new(format!(
-            "nothing stands at {}: the conversation has {head} entries",
+            "no entry at {}: the conversation has {head} entries",
             request.handle
         )));
     }
     let (first, last) = request.handle.positions().unwrap_or((0, 0));
     let mut out = String::new();
+    let mut room = Room { left: MOST_TOKENS - 120 };
     for place in places {
         let mark = if (first..=last).contains(&place.position) { "> " } else { "  " };
         let handle = Handle::at(tail.clone(), place.position);
         let text = one_line(&exact_text(&place.slot), SHORT);
-        let _ = writeln!(
-            out,
-            "{mark}{handle} {} {}\n    {text}",
-            minute(place.slot.created_at()),
-            speaker(place)
-        );
+        let when = minute(place.slot.created_at());
+        let line = format!("{mark}{handle} {when} {}\n    {text}\n", speaker(place));
+        if !room.take(&mut out, &line, true) {
+            let _ = writeln!(out, "cut here; next: around {handle} with before=0");
+            break;
+        }
     }
     out.push_str("read a handle for the exact text");
     Ok(out)

@@ -67,7 +67,7 @@ impl TextPattern {
         }
     }
 
-    /// Where it first matches, as bytes of the text; an empty match is none.
+    /// Where it first matches, as bytes of the text; an empty match does not count.
     pub fn find(&self, text: &str) -> Option<(usize, usize)> {
         self.regex.find_iter(text).find(|found| !found.is_empty()).map(|found| (found.start(), found.end()))
     }

@@ -9,7 +9,9 @@ impl Record {
     pub(super) fn judge(&self, decision: &Decision) -> Result<(), String> {
         match decision {
             Decision::Lead { positions } => self.judge_lead(positions),
-            Decision::Cut { before, held, kept, .. } => self.judge_cut(*before, *held, kept),
+            Decision::Cut { before, held, kept, owed, .. } => {
+                self.judge_cut(*before, *held, &[kept.as_slice(), owed].concat())
+            }
             Decision::Plan { front, tail, .. } => self.judge_plan(front, *tail),
             Decision::Clear { positions, .. }
             | Decision::Truncate { positions, .. }
@@ -45,7 +47,9 @@ impl Record {
 
     fn judge_cut(&self, before: u64, held: Option<u64>, kept: &[u64]) -> Result<(), String> {
         if before != self.len() as u64 && !self.opens_group(before) {
-            return Err(format!("a cut before position {before} would split a group, or there is none"));
+            return Err(format!(
+                "position {before} is not at the start of a group, so nothing can be cut before it"
+            ));
         }
         if let Some(held) = held.filter(|held| !self.opens_group(*held)) {
             return Err(format!("the held position {held} does not open a group"));
@@ -58,7 +62,9 @@ impl Record {
 
     fn judge_plan(&self, front: &[PlanItem], tail: u64) -> Result<(), String> {
         if tail != self.len() as u64 && !self.opens_group(tail) {
-            return Err(format!("a plan from position {tail} on would split a group, or there is none"));
+            return Err(format!(
+                "position {tail} is not at the start of a group, so no plan can begin there"
+            ));
         }
         let entries: Vec<u64> = front.iter().filter_map(PlanItem::entry).collect();
         self.judge_positions(&entries)?;

@@ -1,4 +1,4 @@
-//! What a request goes on from that its provider holds and its own list does not show.
+//! What the provider holds and the request refers to: a response, a thread, a message.
 
 use std::borrow::Cow;
 

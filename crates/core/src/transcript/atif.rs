@@ -1,5 +1,5 @@
 //! ATIF, the Agent Trajectory Interchange Format, versions 1.0 to 1.7: steps of a system, a user and an agent, where the
-//! agent's tool calls and what came of them stand in one step.
+//! agent's tool calls and their results stand in one step.
 
 use super::chat::{self, ChatMessage, Writing, call, compact, literal};
 use super::values::{each_record, first_record, has_key, has_list, id_of, other_members};

@@ -15,7 +15,7 @@ pub(super) struct ChatMessage<'a> {
     pub(super) from: Raw<'a>,
 }
 
-/// Reads messages into a conversation; a message that is none goes to `failed`, and the others are read.
+/// Reads messages into a conversation; one that cannot be read goes to `failed`, and the others are read.
 pub(super) fn conversation(
     messages: Vec<ChatMessage<'_>>,
     failed: &mut Vec<TranscriptError>,

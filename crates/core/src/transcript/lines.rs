@@ -38,7 +38,7 @@ pub(super) fn first_objects(text: &str) -> impl Iterator<Item = Object<'_>> {
 }
 
 impl<'a> JsonLine<'a> {
-    /// The object the line is; an error if it is none, or one that readers would read differently.
+    /// The object the line is; an error if it is not one, or one that readers would read differently.
     pub(super) fn object(self) -> Result<Object<'a>, TranscriptError> {
         if self.text.len() > MAX_LINE {
             return Err(self.error(format!("longer than {} MiB", MAX_LINE >> 20)));

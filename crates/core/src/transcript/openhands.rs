@@ -2,7 +2,7 @@
 //!
 //! An action with `tool_call_metadata` carries the whole reply of the model it came from, so the assistant's message
 //! is that reply's, once per reply. Without it the session did not use function calling: then what the agent did was
-//! text, and what came of it was the next user message.
+//! text, and its result was the next user message.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::entry::{Meta, Time};
 use crate::json::{self, JsonKind, Object, Raw};
 use crate::wire::{ParseOptions, Wire};
 
-/// Actions an agent took by saying so, and what came of them. Others are the program's own bookkeeping.
+/// Actions an agent took by saying so, and their results. Others are the program's own bookkeeping.
 const SPOKEN: [&str; 12] = [
     "run",
     "run_ipython",
@@ -80,7 +80,7 @@ pub(crate) fn read(text: &str) -> Result<Transcript, TranscriptError> {
                 conversation.notes.extend(other_members(&output, &["history", "instance_id"]));
                 transcript.conversations.push(conversation);
             }
-            // Among events, what is none is kept as a note.
+            // Among events, what is not an event is kept as a note.
             None if loose.events > 0 || is_event(record.raw) => loose.event(record, record.raw),
             None => {
                 let problem = "neither an event nor an output with a `history`".into();

@@ -15,7 +15,7 @@ pub(super) struct JsonAt<'a> {
 }
 
 impl<'a> JsonAt<'a> {
-    /// The elements of a list, or the value itself if it is none.
+    /// The elements of a list, or the value itself if it is not a list.
     pub(super) fn records(self) -> Vec<JsonAt<'a>> {
         if self.raw.kind() != JsonKind::Array {
             return vec![self];
@@ -107,7 +107,7 @@ fn checked_line(line: &str) -> Result<Raw<'_>, (usize, String)> {
     json::check(line).map_err(|JsonError { offset, problem, .. }| (offset, problem))
 }
 
-/// Reads every record of a text with `read`; one that is none is set aside, and the rest is read.
+/// Reads every record of a text with `read`; one that cannot be read is set aside, and the rest is read.
 pub(super) fn each_record<'a>(
     text: &'a str,
     mut read: impl FnMut(JsonAt<'a>, &mut Transcript) -> Result<(), TranscriptError>,

@@ -92,7 +92,7 @@ impl Printer {
                 Ok(())
             }
             Event::Alias(anchor) => {
-                let range = self.anchors.get(&anchor).cloned().ok_or("an alias inside what it names")?;
+                let range = self.anchors.get(&anchor).cloned().ok_or("an alias that refers to itself")?;
                 let value = self.printed.json.get(range).unwrap_or_default().to_string();
                 self.aliased += value.len();
                 if self.aliased > MAX_ALIASED {

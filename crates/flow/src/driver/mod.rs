@@ -95,15 +95,15 @@ pub struct Engine {
     pub redactor: Arc<Redactor>,
     /// Asks runs to stop.
     pub stop: StopSignal,
-    /// Who is told what happens.
+    /// Called with everything that happens.
     pub watcher: Option<Watcher>,
-    /// Who is told how runs stand, once that is durable.
+    /// Called with each status of a run, once it is durable.
     pub status_watcher: Option<StatusWatcher>,
-    /// Who takes events elsewhere: told the same, and with each prompt the messages that were sent, redacted.
+    /// Called with the same, and with the redacted messages of each prompt, to export them.
     pub exporter: Option<Watcher>,
-    /// Who is shown replies as they come.
+    /// Called with replies as they come.
     pub preview: Option<Preview>,
-    /// Who is sent spans of what is done.
+    /// Where spans of the work are sent.
     pub telemetry: Telemetry,
     #[doc(hidden)]
     pub injection: Injection,

@@ -172,7 +172,7 @@ impl Lens<'_> {
     }
 }
 
-/// A stored value; null if there is none.
+/// A stored value; null if absent.
 fn read(text: Option<&str>) -> Value {
     text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or(Value::Null)
 }

@@ -135,7 +135,7 @@ pub enum SeedFrom {
     Nothing,
 }
 
-/// What becomes of tool exchanges in a history.
+/// How tool exchanges appear in a history.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ToolArtifacts {
     /// They are left out.

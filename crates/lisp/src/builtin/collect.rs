@@ -155,7 +155,7 @@ pub(super) fn runtime<T>(message: impl Into<String>) -> Result<T, Fault> {
     crate::error::fault(Reason::RuntimeError, message)
 }
 
-/// An error about a pair that is none.
+/// An error about something that is not a pair.
 pub(super) fn not_a_pair<T>(who: &str, value: &Value) -> Result<T, Fault> {
     crate::error::fault(
         Reason::TypeError,

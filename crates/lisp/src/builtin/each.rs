@@ -90,7 +90,7 @@ pub(super) enum Flow {
     Answer(Value),
 }
 
-/// What becomes of one result.
+/// What happens to one result.
 pub(super) type Take = fn(&mut Each, &mut Context, Value) -> Result<Flow, Fault>;
 pub(super) type Finish = fn(&mut Context, Vec<Value>, Vector) -> Result<Value, Fault>;
 

@@ -12,7 +12,7 @@ use crate::builtin::{self, Builtin, Implementation};
 use crate::error::{Error, Fault, Reason, fault};
 use crate::value::{Derived, Function, Value, number};
 
-/// What came of starting a call.
+/// The result of starting a call.
 #[derive(Clone, Copy)]
 pub(crate) enum Called {
     /// It is over; its result is on the stack.

@@ -375,7 +375,7 @@ impl Run {
         matches!(self.result, Some(Ok(_)))
     }
 
-    /// What came of it, once it is over.
+    /// Its result, once it is over.
     pub(crate) fn outcome(&mut self) -> Outcome {
         let result = self.result.take().unwrap_or_else(|| {
             let error = Error::new(Reason::RuntimeError, "the run is over");

@@ -36,7 +36,7 @@ pub(crate) fn operations() -> Vec<Operation> {
             StatusCode::CREATED,
             "/conversations/{id}/fork",
             "forkConversation",
-            "Forks a conversation: what lies below a position is shared, what comes is its own.",
+            "Forks a conversation: it shares the entries below a position; later ones are separate.",
             fork,
         ),
         Operation::post(

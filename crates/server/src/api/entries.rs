@@ -87,7 +87,7 @@ async fn by_handle(asking: ApiRequest, _: Nothing) -> Result<HandleAnswer, HttpP
         Some((first, last)) => {
             if first >= conversation.head {
                 let detail =
-                    format!("nothing stands at {handle}: the conversation has {} places", conversation.head);
+                    format!("no entry at {handle}: the conversation has {} entries", conversation.head);
                 return Err(no_such_handle(detail));
             }
             let end = last.saturating_add(1).min(conversation.head);

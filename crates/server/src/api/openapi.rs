@@ -62,8 +62,8 @@ fn described(operation: &Operation, schemas: &mut SchemaGenerator) -> Value {
         responses.insert(status.to_string(), json!({ "$ref": "#/components/responses/problem" }));
     }
     let may = match operation.right {
-        Right::Read => "A key with scope `read` or `admin` may.",
-        Right::Write => "Only a key with scope `admin` may.",
+        Right::Read => "Requires a key with scope `read` or `admin`.",
+        Right::Write => "Requires a key with scope `admin`.",
     };
     let mut described = json!({
         "operationId": operation.name,

@@ -424,7 +424,7 @@ pub(crate) struct RunShape {
     pub(crate) conversation: Option<String>,
     /// What it was given.
     pub(crate) input: Option<String>,
-    /// What came of it.
+    /// Its output.
     pub(crate) output: Option<String>,
     /// Why it failed.
     pub(crate) error: Option<Value>,
@@ -454,7 +454,7 @@ impl RunShape {
     }
 }
 
-/// JSON that is kept as text; a text that is none is given as it is.
+/// JSON that is kept as text; other text is given as it is.
 pub(crate) fn value(text: Option<&str>) -> Option<Value> {
     text.map(|text| serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.into())))
 }

@@ -1,30 +1,27 @@
 //! Why a session cost what it did: its calls as bars of what the cache gave back, every break of the prompt's beginning with its
 //! cause and its price, and the dearest calls.
 
-use std::collections::BTreeMap;
-
 use axum::extract::{Path, Query};
 use axum::response::Response;
 use maud::{Markup, html};
 use scrollback_agent::exchange::Prices;
 use scrollback_core::model::ModelName;
 use scrollback_core::replay::PrefixBreak;
-use scrollback_core::{CurationContext, Slot};
 use scrollback_store::{Conversation, ConversationKind, Sent, SessionId};
 use serde::Deserialize;
 
-use super::cache_account::{CallAccount, Cause, Culprit, Evidence, about_where, account, cause, lifetime};
+use super::cache_account::{CallAccount, Culprit, account, write_price};
+use super::cache_cause::{Explainer, Explanation};
 use super::cache_chart::{CacheBar, cache_chart};
 use super::page::{self, NavItem, coded};
 use super::session_row::{client_chip, session_title, short_model};
+use super::session_tree::ids;
 use super::text::{Eyes, dollars, lasting, number, plural, said, short};
 use super::viewer::{PageContent, Viewer};
-use crate::known_calls::{compacted_until, is_reported, known_calls};
+use crate::known_calls::{is_reported, known_calls};
 use crate::usage::Total;
 use crate::{App, HttpProblem};
 
-/// Conversations of a session that are accounted for.
-const CONVERSATIONS: usize = 100;
 /// Breaks that are explained, the dearest first.
 const EXPLAINED: usize = 40;
 /// Dearest calls that are listed.
@@ -84,9 +81,11 @@ async fn made(viewer: &Viewer, id: &str, wish: &CacheQuery) -> Result<PageConten
     let own = format!("/lens/sessions/{session}/cache");
     let body = html! {
         nav.crumbs aria-label="You are here" { a href="/lens" { "Sessions" } " / " a href=(format!("/lens/conversations/{}", root.id)) { (said(&title)) } " / cost and cache" }
-        div.head { h1 { "What it cost, and why" } (client_chip(&tree)) }
+        span hidden data-live-of=(ids(&tree)) {}
+        div.head { h1 { "What it cost, and why" } (client_chip(&tree)) a.button data-key="c" href=(format!("/lens/simulate?conversation={}&whole=1", root.id)) { "Compare managers" } }
+        @if tree.total > strands.len() as u64 { p.note { "The session has " (plural(tree.total, "conversation", "conversations")) "; the first " (strands.len()) " are accounted for." } }
         @if lines.is_empty() {
-            p.note { "No call of this session is known: neither did one go through this server, nor does a transcript say what its replies used." }
+            p.note { "No calls of this session are known: none went through this server, and no transcript says what its replies used." }
         } @else {
             div data-fresh="cache" {
                 (summary(viewer, &lines, &total, &breaks))
@@ -97,7 +96,7 @@ async fn made(viewer: &Viewer, id: &str, wish: &CacheQuery) -> Result<PageConten
             }
         }
     };
-    let live = Some(format!("/api/events?conversation={}", root.id));
+    let live = Some("/api/events".into());
     Ok(PageContent { title: format!("Cost and cache: {title}"), place: NavItem::Sessions, live, body })
 }
 
@@ -108,7 +107,7 @@ async fn strands(
     root: &Conversation,
 ) -> Result<Vec<Strand>, HttpProblem> {
     let mut strands: Vec<Strand> = Vec::new();
-    for (conversation, _) in conversations.iter().take(CONVERSATIONS) {
+    for (conversation, _) in conversations {
         let own = known_calls(&viewer.app, conversation).await?;
         let inherited: Vec<Sent> = match conversation.forked_from() {
             Some((parent, at)) => {
@@ -147,9 +146,7 @@ fn lines<'s>(app: &App, strands: &'s [Strand]) -> Vec<Line<'s>> {
 /// A break, by the place of its call among the lines.
 struct Explained {
     line: usize,
-    cause: Cause,
-    /// The entry in which what was read from the cache ended, as far as that can be estimated.
-    about: Option<u64>,
+    why: Explanation,
 }
 
 /// The dearest breaks with their causes.
@@ -159,60 +156,13 @@ async fn explained(viewer: &Viewer, lines: &[Line<'_>]) -> Result<Vec<Explained>
     let heavy = |at: &usize| lines.get(*at).map_or(0.0, weight);
     broken.sort_by(|one, other| heavy(other).total_cmp(&heavy(one)));
     broken.truncate(EXPLAINED);
-    let mut records: BTreeMap<String, Vec<(u64, Slot)>> = BTreeMap::new();
-    let mut tokens: BTreeMap<String, Vec<(u64, u64)>> = BTreeMap::new();
+    let mut explainer = Explainer::default();
     let mut all = Vec::with_capacity(broken.len());
     for at in broken {
         let Some(line) = lines.get(at) else { continue };
-        let (call, Some(before)) = (line.account.call, line.before) else { continue };
+        let Some(before) = line.before else { continue };
         let id = &line.strand.conversation.id;
-        if !records.contains_key(id.as_str()) {
-            let places = viewer.store().entries(viewer.tenant(), id, 0, u64::MAX).await?;
-            let slots = places.into_iter().map(|placed| (placed.position, placed.slot)).collect();
-            records.insert(id.to_string(), slots);
-        }
-        let slots = records.get(id.as_str()).map_or(&[][..], Vec::as_slice);
-        let below = |upto: u64| slots.partition_point(|(position, _)| *position < upto);
-        let mut between =
-            slots.get(below(before.upto)..below(call.upto + 1)).map(<[_]>::to_vec).unwrap_or_default();
-        // Imports write compactions behind everything that was said.
-        between.extend(
-            slots
-                .iter()
-                .skip(below(call.upto + 1))
-                .filter(|(_, slot)| match slot {
-                    Slot::Decision(decision, _) if is_reported(call) => {
-                        compacted_until(decision).is_some_and(|last| (before.upto..call.upto).contains(&last))
-                    }
-                    _ => false,
-                })
-                .cloned(),
-        );
-        let between = between.as_slice();
-        let reply = is_reported(before).then(|| between.first().map(|(_, slot)| slot)).flatten();
-        let (before, call) = (whole(viewer, before).await?, whole(viewer, call).await?);
-        let evidence = Evidence {
-            before: &before,
-            call: &call,
-            between,
-            idle_ms: line.account.idle_ms,
-            lifetime_ms: lifetime(&before, reply),
-        };
-        let cause = cause(&evidence);
-        let about = if cause.place.is_none() && cause.position.is_none() {
-            if !tokens.contains_key(id.as_str()) {
-                let counted = counted(viewer, line).await?;
-                tokens.insert(id.to_string(), counted);
-            }
-            let said = tokens.get(id.as_str()).map_or(&[][..], Vec::as_slice);
-            let said: Vec<(u64, u64)> = said.iter().copied().filter(|(at, _)| *at < before.upto).collect();
-            let read = line.account.spent.map_or(0, |spent| spent.cache_read);
-            let input = crate::usage::Spent::of(&before).map_or(0, |spent| spent.input);
-            about_where(read, input, &said)
-        } else {
-            None
-        };
-        all.push(Explained { line: at, cause, about });
+        all.push(Explained { line: at, why: explainer.explain(viewer, id, &line.account, before).await? });
     }
     Ok(all)
 }
@@ -220,25 +170,6 @@ async fn explained(viewer: &Viewer, lines: &[Line<'_>]) -> Result<Vec<Explained>
 /// What a break is ordered by: its price, or its tokens where no price is known.
 fn weight(line: &Line<'_>) -> f64 {
     line.account.extra_usd.unwrap_or(line.account.lost as f64 / 1e9)
-}
-
-async fn whole(viewer: &Viewer, call: &Sent) -> Result<Sent, HttpProblem> {
-    if is_reported(call) {
-        Ok(call.clone())
-    } else {
-        Ok(viewer.store().call(viewer.tenant(), &call.id).await?)
-    }
-}
-
-/// Tokens of every entry of a conversation.
-async fn counted(viewer: &Viewer, line: &Line<'_>) -> Result<Vec<(u64, u64)>, HttpProblem> {
-    let record = viewer.store().record(viewer.tenant(), &line.strand.conversation.id, None).await?;
-    let model = ModelName::parse(&line.account.call.model).ok();
-    crate::blocking(move || {
-        let cx = CurationContext::for_model(model);
-        crate::visibility::tokens(&record, &cx).into_iter().collect()
-    })
-    .await
 }
 
 /// What calls cost by what was billed.
@@ -258,7 +189,7 @@ impl Bill {
         let part = |tokens: u64, price: f64| tokens as f64 * price / 1e6;
         Some(Bill {
             read: part(spent.cache_read, price.cache_read.unwrap_or(input)),
-            written: part(spent.cache_write, price.cache_write.unwrap_or(input)),
+            written: part(spent.cache_write, write_price(&spent, price)?),
             uncached: part(account.uncached(), input),
             output: part(spent.output, price.output?),
         })
@@ -298,7 +229,7 @@ fn summary(viewer: &Viewer, lines: &[Line<'_>], total: &Total, breaks: &[Explain
     let dearest = lines.iter().filter(|line| line.cost().is_some());
     let dearest =
         dearest.max_by(|one, other| one.cost().unwrap_or(0.0).total_cmp(&other.cost().unwrap_or(0.0)));
-    let by = |culprit: Culprit| breaks.iter().filter(|one| one.cause.culprit == culprit).count() as u64;
+    let by = |culprit: Culprit| breaks.iter().filter(|one| one.why.cause.culprit == culprit).count() as u64;
     let culprits = [Culprit::Client, Culprit::Manager, Culprit::Time, Culprit::Provider, Culprit::Unknown];
     html! {
         section.card aria-label="In short" { div.in.stack {
@@ -321,8 +252,8 @@ fn summary(viewer: &Viewer, lines: &[Line<'_>], total: &Total, breaks: &[Explain
                     } }
                 }
             }
-            @if broken > 0 { p.small { "Causes: " @for (place, culprit) in culprits.into_iter().filter(|culprit| by(*culprit) > 0).enumerate() { @if place > 0 { ", " } strong { (by(culprit)) } " × " (culprit.as_str()) } "." } }
-            @if lines.iter().any(|line| is_reported(line.account.call)) { p.small.soft { "Tokens are those that the transcript reports; its requests were not sent through this server, so the byte at which a prompt changed is not known, only about which entry. Prices are those of today's list; writing for an hour is billed higher than that." } }
+            @if broken > 0 { p.small { "Causes" @if broken > breaks.len() as u64 { " of the dearest " (breaks.len()) } ": " @for (place, culprit) in culprits.into_iter().filter(|culprit| by(*culprit) > 0).enumerate() { @if place > 0 { ", " } strong { (by(culprit)) } " × " (culprit.as_str()) } "." } }
+            @if lines.iter().any(|line| is_reported(line.account.call)) { p.small.soft { "Tokens are those that the transcript reports; its requests were not sent through this server, so the byte at which a prompt changed is not known, only about which entry. Prices are those of today's list." } }
         } }
     }
 }
@@ -389,28 +320,24 @@ fn broken(breaks: &[Explained], lines: &[Line<'_>], eyes: Eyes<'_>) -> Markup {
 fn broke(one: &Explained, line: &Line<'_>, eyes: Eyes<'_>) -> Markup {
     let account = &line.account;
     let conversation = format!("/lens/conversations/{}", line.strand.conversation.id);
-    let class = match one.cause.culprit {
-        Culprit::Client | Culprit::Provider => "warn",
-        Culprit::Manager => "changed",
-        Culprit::Time => "info",
-        Culprit::Unknown => "",
-    };
+    let cause = &one.why.cause;
+    let class = culprit_class(cause.culprit);
     html! {
         li id=(format!("b{}", account.call.id)) {
             div.who {
                 a href=(line.href()) { strong { "Call " (line.number) } } @if line.strand.name != "main" { span { "of " (said(&line.strand.name)) } }
-                span.chip.(class) { (one.cause.culprit.as_str()) }
+                span.chip.(class) { (cause.culprit.as_str()) }
                 (page::time(account.call.started_at))
                 span.end { strong { @match account.extra_usd { Some(cost) => { (dollars(cost)) " more" }, None => { (short(account.lost)) " tokens more" } } } }
             }
-            p { (sentence(&one.cause.what)) @if let Some(at) = one.cause.position { " " a href=(format!("{conversation}?at={at}#e{at}")) { "#" (at) } } }
+            p { (sentence(&cause.what)) @if let Some(at) = cause.position { " " a href=(format!("{conversation}?at={at}#e{at}")) { "#" (at) } } }
             p.small.soft {
                 (number(account.lost)) " of " (number(account.expected)) " cached tokens were read again; "
                 (number(account.spent.map_or(0, |spent| spent.cache_read))) " came from the cache. The call cost "
                 @match line.cost() { Some(cost) => (dollars(cost)), None => "an unknown amount" } "; the cache had not been used for " (lasting(account.idle_ms)) "."
             }
-            @match (&one.cause.place, one.about) {
-                (Some(place), _) => (byte(place, line, eyes)),
+            @match (&cause.place, one.why.about) {
+                (Some(place), _) => (byte(place, &line.href(), eyes)),
                 (None, Some(0)) => p.small { "What was read is the instructions and the tools, as far as the tokens tell." },
                 (None, Some(about)) => p.small { "What was read ended about at " a href=(format!("{conversation}?at={about}#e{about}")) { "#" (about) } " (estimated from the tokens)." },
                 (None, None) => {},
@@ -419,17 +346,27 @@ fn broke(one: &Explained, line: &Line<'_>, eyes: Eyes<'_>) -> Markup {
     }
 }
 
+/// The colour of who is behind a break; the word beside it says the same.
+pub(crate) fn culprit_class(culprit: Culprit) -> &'static str {
+    match culprit {
+        Culprit::Client | Culprit::Provider => "warn",
+        Culprit::Manager => "changed",
+        Culprit::Time => "info",
+        Culprit::Unknown => "",
+    }
+}
+
 /// A clause as a sentence of its own.
-fn sentence(clause: &str) -> Markup {
+pub(crate) fn sentence(clause: &str) -> Markup {
     let mut letters = clause.chars();
     let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
     html! { (said(&first)) (said(letters.as_str())) "." }
 }
 
 /// The first byte that differs, with what stood there and what stands there now.
-fn byte(place: &PrefixBreak, line: &Line<'_>, eyes: Eyes<'_>) -> Markup {
+pub(crate) fn byte(place: &PrefixBreak, call: &str, eyes: Eyes<'_>) -> Markup {
     html! {
-        p.small { "The first byte that differs is byte " strong { (number(place.byte as u64)) } " of the request; " a href=(format!("{}#since", line.href())) { "the whole difference" } "." }
+        p.small { "The first byte that differs is byte " strong { (number(place.byte as u64)) } " of the request; " a href=(format!("{call}#since")) { "the whole difference" } "." }
         ul.diff.bytes {
             li.gone { span.sign aria-hidden="true" { "−" } code { span.out { "before: " } @if place.before.is_empty() { em { "nothing" } } @else { (eyes.said(&place.before)) } } }
             li.new { span.sign aria-hidden="true" { "+" } code { span.out { "now: " } @if place.after.is_empty() { em { "nothing" } } @else { (eyes.said(&place.after)) } } }

@@ -83,12 +83,12 @@ fn page(report: Option<&Report>) -> PageContent {
         div.head { h1 { "Import" } }
         @if let Some(report) = report { (told(report)) }
         section.card { div.in {
-            form.stack method="post" action="/lens/import" enctype="multipart/form-data" {
+            form.stack.drop data-drop="1" method="post" action="/lens/import" enctype="multipart/form-data" {
                 p { "Sessions of Claude Code and Codex, requests of any provider, fine-tuning sets, evaluation logs, our own exports. Importing a file again adds only what is new." }
                 div.fields {
-                    div.wide { label for="file" { "Files; drop them here" } input #file type="file" name="file" multiple; }
+                    div.wide { label for="file" { "Files; drop them here" } input #file type="file" name="file" multiple; span.soft.small data-chosen="1" role="status" {} }
                     div { label for="format" { "Format" } select #format name="format" {
-                        option value="" { "found out from its shape" }
+                        option value="" { "detected from its shape" }
                         @for name in scrollback_core::InputFormat::names() { option value=(name) { (name) } }
                     } }
                     div { label for="to" { "Recipient" } input #to name="recipient" placeholder="none" autocomplete="off"; }
@@ -109,10 +109,10 @@ fn told(report: &Report) -> Markup {
             p { (plural(report.conversations, "conversation", "conversations")) " found, " (plural(report.added, "entry", "entries")) " added, " (plural(report.skipped, "entry was", "entries were")) " there already." }
             @if report.added > 0 { p { a href="/lens" { "To the sessions" } } }
         }
-        @if !report.failed.is_empty() { section.card { h2 { "Not read" } div.scroll { table {
+        @if !report.failed.is_empty() { section.card { h2 { "Not read" } div.scroll { table.cards {
             thead { tr { th scope="col" { "File" } th.n scope="col" { "Line" } th scope="col" { "Problem" } } }
-            tbody { @for failed in report.failed.iter().take(LISTED) { tr { td { (said(&failed.file)) } td.n { (failed.line) } td { (said(&failed.problem)) } } } }
-        } } } }
+            tbody { @for failed in report.failed.iter().take(LISTED) { tr { th scope="row" { (said(&failed.file)) } td.n data-l="Line" { (failed.line) } td { (said(&failed.problem)) } } } }
+        } } @if report.failed.len() > LISTED { p.in.soft { "and " (report.failed.len() - LISTED) " more" } } } }
         @if !report.notes.is_empty() { section.card { h2 { "Notes" } ul { @for note in report.notes.iter().take(LISTED) { li { (said(note)) } } @if report.notes.len() > LISTED { li.soft { "and " (report.notes.len() - LISTED) " more" } } } } }
     }
 }

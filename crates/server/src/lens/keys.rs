@@ -39,7 +39,7 @@ async fn made(viewer: &Viewer) -> Result<PageContent, HttpProblem> {
     let body = html! {
         div.head { h1 { "Keys" } }
         div.card.scroll {
-            @if lines.is_empty() { p.in { "There are no keys: whoever reaches this port may do everything. Make one with " code { "scrollback key create NAME --scope proxy" } "; from then on every request needs a key." } } @else {
+            @if lines.is_empty() { p.in { "There are no keys: every client that reaches this port may do everything. Make one with " code { "scrollback key add NAME --scope proxy" } "; from then on every request needs a key." } } @else {
                 table.rows.cards {
                     caption.out { "API keys of this tenant" }
                     thead { tr { th scope="col" { "Name" } th scope="col" { "May" } th scope="col" { "State" } th scope="col" { "Limits" } th scope="col" { "Used today (UTC)" } th scope="col" { "Last used" } th scope="col" { "Made" } } }

@@ -27,7 +27,7 @@ fn page(app: &App, status: StatusCode, to: &str, problem: Option<&str>) -> Respo
     let body = html! {
         section.card.narrow { h1.in { "Log in" } div.in {
             form.stack method="post" action="/lens/login" {
-                p { "This server wants one of its keys, of scope " code { "read" } " or " code { "admin" } "." }
+                p { "This server requires one of its keys, of scope " code { "read" } " or " code { "admin" } "." }
                 input type="hidden" name="to" value=(to);
                 div { label for="key" { "Key" } input #key type="password" name="key" required autocomplete="current-password" autofocus; }
                 @if let Some(problem) = problem { p.note.bad role="alert" { (said(problem)) } }

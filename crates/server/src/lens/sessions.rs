@@ -15,6 +15,7 @@ use serde::Deserialize;
 use super::day_strip::day_strip;
 use super::page::{self, NavItem, coded};
 use super::session_row::{SessionRow, begins, client, session_title, short_model};
+use super::simulate::TOGETHER;
 use super::text::{dollars, lasting, number, plural, said, short};
 use super::viewer::{PageContent, Viewer};
 use super::welcome::welcome;
@@ -28,8 +29,8 @@ const PAGE: usize = 50;
 const MOST: usize = 10_000;
 /// Calls that are added up.
 const CALLS: usize = 500_000;
-/// Up to so many sessions everything is worked out before the first paint; with more, the sums come after it.
-const AT_ONCE: usize = 500;
+/// Sessions that are read from the store at once.
+const BATCH: usize = 500;
 
 #[derive(Clone, Deserialize, Default)]
 #[serde(default)]
@@ -125,9 +126,10 @@ pub(crate) async fn show(viewer: Viewer, Query(wish): Query<SessionsQuery>) -> R
 /// The sums above the list, fetched after the first paint where there are many sessions.
 pub(crate) async fn sums(viewer: Viewer, Query(wish): Query<SessionsQuery>) -> Response {
     let made = async {
-        let rows = everything(&viewer).await?;
+        let (trees, more) = trees(&viewer, MOST).await?;
+        let rows = rows_of(&viewer, trees).await?;
         let rows = fitting(&viewer, rows, &wish).await?;
-        Ok::<_, HttpProblem>(totals(&rows))
+        Ok::<_, HttpProblem>(totals(&rows, more))
     };
     match made.await {
         Ok(markup) => page::framed(StatusCode::OK, markup),
@@ -139,17 +141,21 @@ async fn made(viewer: &Viewer, wish: &SessionsQuery) -> Result<PageContent, Http
     if !wish.status.is_empty() {
         crate::api::status_named(&wish.status)?;
     }
-    let (first, more) = trees(viewer, AT_ONCE).await?;
     let plain = !wish.is_filtered() && wish.sort.is_empty();
-    // With few sessions, or where the order is not that of the store, everything is worked out now.
-    let (rows, sums, pages) = if more && plain && wish.page < AT_ONCE / PAGE {
+    // In the order of the store only the sessions up to this page are read; their sums come after the first paint, where there are
+    // more. A filter and another order look at everything.
+    let upto = if plain { wish.page.saturating_add(1).saturating_mul(PAGE).min(MOST) } else { MOST };
+    let (first, more) = trees(viewer, upto).await?;
+    let mut together = None;
+    let (rows, sums, pages) = if more && plain {
         let shown: Vec<SessionTree> = first.into_iter().skip(wish.page * PAGE).take(PAGE).collect();
         (rows_of(viewer, shown).await?, None, None)
     } else {
-        let rows = if more { everything(viewer).await? } else { rows_of(viewer, first).await? };
+        let rows = rows_of(viewer, first).await?;
         let mut rows = fitting(viewer, rows, wish).await?;
         sort(&mut rows, &wish.sort);
-        let (sums, pages) = (totals(&rows), rows.len().div_ceil(PAGE));
+        together = compare_these(&rows).filter(|_| wish.is_filtered());
+        let (sums, pages) = (totals(&rows, more), rows.len().div_ceil(PAGE));
         (rows.into_iter().skip(wish.page * PAGE).take(PAGE).collect(), Some(sums), Some(pages))
     };
     let nothing = rows.is_empty() && plain && wish.page == 0;
@@ -162,6 +168,7 @@ async fn made(viewer: &Viewer, wish: &SessionsQuery) -> Result<PageContent, Http
                 Some(sums) => div data-fresh="sums" { (sums) },
                 None => { @let part = wish.href("/lens/sums", "", 0); div data-fresh="sums" data-part=(part) { p.card.in { a href=(part) { "Add up all sessions" } } } }
             }
+            @if let Some(together) = &together { p { (together) } }
             (list(viewer, &rows, wish).await?)
             @if wish.page > 0 || next { nav.pager aria-label="Pages" {
                 @if wish.page > 0 { a.button rel="prev" href=(wish.href("/lens", &wish.sort, wish.page - 1)) { "Newer" } }
@@ -173,11 +180,22 @@ async fn made(viewer: &Viewer, wish: &SessionsQuery) -> Result<PageContent, Http
     Ok(PageContent { title: "Sessions".into(), place: NavItem::Sessions, live, body })
 }
 
+/// The way to compare managers over the sessions of a filter.
+fn compare_these(rows: &[SessionRow]) -> Option<Markup> {
+    let roots = rows.iter().filter_map(|row| row.tree.root());
+    let ids: Vec<String> = roots.take(TOGETHER).map(|root| format!("of={}", root.id)).collect();
+    (ids.len() > 1).then(|| {
+        html! {
+            a data-key="c" href=(format!("/lens/simulate?{}", ids.join("&"))) { "Compare managers over " @if rows.len() > ids.len() { "the first " (ids.len()) " of these" } @else { "these " (ids.len()) " sessions" } }
+        }
+    })
+}
+
 /// The sessions that were written last, and whether there are more.
 async fn trees(viewer: &Viewer, most: usize) -> Result<(Vec<SessionTree>, bool), HttpProblem> {
     let (mut all, mut after): (Vec<SessionTree>, Option<Cursor>) = (Vec::new(), None);
     loop {
-        let listing = SessionListing { limit: AT_ONCE.min(most - all.len()), after };
+        let listing = SessionListing { limit: BATCH.min(most - all.len()), after };
         let page = viewer.store().sessions(Some(viewer.tenant()), listing).await?;
         all.extend(page.sessions);
         match page.next {
@@ -185,11 +203,6 @@ async fn trees(viewer: &Viewer, most: usize) -> Result<(Vec<SessionTree>, bool),
             next => return Ok((all, next.is_some())),
         }
     }
-}
-
-async fn everything(viewer: &Viewer) -> Result<Vec<SessionRow>, HttpProblem> {
-    let (trees, _) = trees(viewer, MOST).await?;
-    rows_of(viewer, trees).await
 }
 
 /// Sessions with the sums of their calls.
@@ -269,7 +282,8 @@ fn sort(rows: &mut [SessionRow], by: &str) {
     });
 }
 
-fn totals(rows: &[SessionRow]) -> Markup {
+/// The sums of sessions; `more` if there are older ones that were not looked at.
+fn totals(rows: &[SessionRow], more: bool) -> Markup {
     let mut total = Total::default();
     let (mut cost, mut unpriced, mut errors) = (0.0, 0u64, 0u64);
     let mut days: BTreeMap<String, f64> = BTreeMap::new();
@@ -296,6 +310,7 @@ fn totals(rows: &[SessionRow]) -> Markup {
                 div { dt { "Output tokens" } dd { (short(total.output)) } }
                 div { dt { "Cost" } dd { (dollars(cost)) @if unpriced > 0 { small { " · without " (plural(unpriced, "session", "sessions")) " whose price is not known" } } } }
             }
+            @if more { p.small.soft { "Of the " (number(MOST as u64)) " sessions that were written last; older ones are not looked at." } }
             (day_strip(&days))
         } }
     }
@@ -335,7 +350,7 @@ async fn list(viewer: &Viewer, rows: &[SessionRow], wish: &SessionsQuery) -> Res
     }
     Ok(html! {
         div.card.scroll data-fresh="list" {
-            @if rows.is_empty() { p.in { "No session fits." } } @else {
+            @if rows.is_empty() { p.in { "No session matches." } } @else {
                 table.rows.cards {
                     caption.out { "Sessions; choose a heading to sort by it" }
                     thead { tr { @for (place, (column, heading, _)) in COLUMNS.iter().enumerate() { (heading_of(wish, column, heading, place >= 3)) } } }

@@ -9,10 +9,12 @@ use scrollback_core::stream::StopReason;
 use scrollback_core::{
     BlockKind, Decision, Entry, LedgerPart, MediaKind, MediaSource, PlanItem, Role, Slot, ToolCall,
 };
-use scrollback_store::{Conversation, Recipient, StoredEntry};
+use scrollback_store::{Conversation, StoredEntry};
 
+use super::media::{is_drawn, media_of};
 use super::page;
 use super::render::{action, exit_code, speech};
+use super::session_tree::Helper;
 use super::text::{Eyes, lasting, number, plural, said, short};
 use crate::api::shapes::reasoning;
 use crate::visibility::{CallVisibility, Fate, Why};
@@ -58,6 +60,8 @@ pub(crate) struct TimelineContext<'a> {
     pub(crate) tokens: &'a BTreeMap<u64, u64>,
     /// The calls that were made, by the position their replies got: numbered from 0.
     pub(crate) calls: BTreeMap<u64, usize>,
+    /// The sub-agents that were started from here.
+    pub(crate) helpers: &'a [Helper],
 }
 
 impl TimelineContext<'_> {
@@ -171,7 +175,7 @@ impl TimelineContext<'_> {
                     @if !text.as_str().trim().is_empty() { (speech(self.eyes, entry.role, &text.as_str(), &self.whole(at))) }
                 }
                 BlockKind::ToolResult(_) => (self.result(at, entry)),
-                BlockKind::Media(media) => (self.media(media)),
+                BlockKind::Media(media) => (self.media(at, entry, media)),
                 BlockKind::Compaction(raw) | BlockKind::Opaque(raw) => {
                     details.fold { summary { span.soft { "kept as it came" } code { (self.eyes.glance(raw.as_str(), 60)) } }
                         div.in { (self.eyes.long(raw.as_str(), "mono", &self.whole(at))) } }
@@ -181,8 +185,16 @@ impl TimelineContext<'_> {
         }
     }
 
-    /// What a picture or file is, never the thing itself: nothing said in a conversation is fetched or drawn.
-    fn media(&self, media: &scrollback_core::Media) -> Markup {
+    /// The pictures and files of a tool's result.
+    fn media_of_result(&self, at: u64, entry: &Entry) -> Markup {
+        html! { @for media in media_of(entry) { (self.media(at, entry, media)) } }
+    }
+
+    /// What a picture or file is, and the picture where its bytes were said. Nothing said in a conversation is fetched from elsewhere.
+    fn media(&self, at: u64, entry: &Entry, media: &scrollback_core::Media) -> Markup {
+        let place = media_of(entry).iter().position(|one| std::ptr::eq(*one, media));
+        let drawn =
+            place.filter(|_| is_drawn(media)).map(|place| format!("{}/media/{place}", self.whole(at)));
         let kind = match media.kind {
             MediaKind::Image => "image",
             MediaKind::Audio => "audio",
@@ -190,6 +202,7 @@ impl TimelineContext<'_> {
             MediaKind::Document => "document",
         };
         html! {
+            @if let Some(href) = &drawn { a.shot href=(href) { img src=(href) alt=(format!("Picture said at #{at}")) loading="lazy"; } }
             p.small { span.chip { (kind) } " "
                 @if let Some(mime) = &media.mime { (said(mime)) " " }
                 @if let Some((width, height)) = media.size { (width) " × " (height) " " }
@@ -243,8 +256,10 @@ impl TimelineContext<'_> {
                         None => code.soft { (self.eyes.glance(&arguments, 80)) },
                     }
                     (self.outcome(call, answer))
+                    @for helper in self.started(at, number) { (helper.chip()) }
                 }
                 div.in.stack {
+                    @for helper in self.started(at, number) { (helper.line()) }
                     @match &action {
                         Some(action) => {
                             (action.show(self.eyes, &self.whole(at)))
@@ -257,6 +272,7 @@ impl TimelineContext<'_> {
                             div.who { a.at href=(format!("{}#e{at}", self.here(at))) { "#" (at) } span.soft { "result after " (lasting(entry.created_at.0 - caller.created_at.0)) }
                                 @if let Some(tokens) = self.tokens.get(&at) { span.nowrap { (short(*tokens)) " tokens" } } }
                             (self.eyes.long(&entry.content().unwrap_or_default(), "mono", &self.whole(at)))
+                            (self.media_of_result(at, entry))
                             (self.shown_instead(at))
                         }
                     }
@@ -265,18 +281,24 @@ impl TimelineContext<'_> {
         }
     }
 
+    /// The sub-agents that a call started.
+    fn started(&self, at: u64, number: usize) -> impl Iterator<Item = &Helper> {
+        self.helpers.iter().filter(move |helper| helper.started == Some((at, number)))
+    }
+
     /// Arguments as they came, JSON over several lines.
     fn arguments(&self, at: u64, arguments: &str) -> Markup {
         self.eyes.long(&indented(arguments), "mono", &self.whole(at))
     }
 
-    /// What came of a call, in a few words.
+    /// The result of a call, in a few words.
     fn outcome(&self, call: &ToolCall, answer: Option<(u64, &std::sync::Arc<Entry>)>) -> Markup {
         html! {
             @if let Some((at, entry)) = answer {
                 @let said = entry.content().unwrap_or_default();
                 @match exit_code(&said) {
-                    Some(0) | None => {}
+                    None => {}
+                    Some(0) => span.chip.good { "exit 0" },
                     Some(code) => span.chip.bad { "exit " (code) },
                 }
                 span.soft { "→ " (self.eyes.glance(&said, 60)) }
@@ -296,7 +318,7 @@ impl TimelineContext<'_> {
         html! {
             details.fold.result.(self.fate_class(at)) id=(format!("t{at}")) {
                 summary { span.soft { "result of" } code { (self.eyes.glance(&id, 40)) } span.soft { (self.eyes.glance(&entry.content().unwrap_or_default(), 80)) } }
-                div.in { (self.eyes.long(&entry.content().unwrap_or_default(), "mono", &self.whole(at))) (self.shown_instead(at)) }
+                div.in { (self.eyes.long(&entry.content().unwrap_or_default(), "mono", &self.whole(at))) (self.media_of_result(at, entry)) (self.shown_instead(at)) }
             }
         }
     }
@@ -416,12 +438,15 @@ pub(crate) fn indented(text: &str) -> String {
     value.ok().and_then(|value| serde_json::to_string_pretty(&value).ok()).unwrap_or_else(|| text.into())
 }
 
-/// What a conversation is called: its title, its recipient, or how it begins.
+/// What a conversation is called: its title, how it begins, or its recipient; else when it began.
 pub(crate) fn title(conversation: &Conversation, first: Option<&str>, eyes: Eyes<'_>) -> String {
-    let recipient = conversation.recipient.as_ref().map(Recipient::as_str);
-    let called = conversation.title.as_deref().or(recipient).or(first);
-    let called = called.map(|text| eyes.brief(text, 90)).filter(|text| !text.is_empty());
-    called.unwrap_or_else(|| conversation.id.to_string())
+    let recipient = conversation.recipient.as_ref().map(|who| format!("with {}", who.as_str()));
+    let called = [conversation.title.as_deref(), first, recipient.as_deref()];
+    let called = called.into_iter().flatten().map(|text| eyes.brief(text, 90)).find(|text| !text.is_empty());
+    called.unwrap_or_else(|| {
+        let began = conversation.created_at.to_string();
+        format!("Conversation of {}", began.get(..16).unwrap_or(&began).replace('T', " "))
+    })
 }
 
 /// The first words of the person, without what the client wrapped around them.

@@ -17,7 +17,7 @@ use scrollback_agent::journal::JournalRows;
 use scrollback_agent::provider::{Credential, ErrorKind, ProviderError};
 use scrollback_core::json;
 use scrollback_core::request::{PrepareError, Prepared, Reference, provider_edits};
-use scrollback_core::wire::Wire;
+use scrollback_core::wire::{Body as WireBody, Wire};
 use scrollback_core::{Entry, Status};
 use scrollback_store::{CallStatus, Sent, StoreError, Summarizer};
 use tokio::sync::oneshot;
@@ -79,6 +79,7 @@ pub(super) async fn answer(
         app.calibrations.recall(&*app.store, &call.caller.tenant, model).await;
     }
     call.owns_previous(&asked).await?;
+    call.can_be_charged(&asked)?;
     let state = ProviderState::of(&call, &asked).await?;
     let plan = Arc::new(CallPlan::new(app, &call.caller.tenant, asked, origin, carries, policy, state));
     let checking = plan.begin_check();
@@ -139,6 +140,26 @@ impl ProxyCall {
             _share: share,
         });
         Ok((call, asked))
+    }
+
+    /// An error if what a call uses becomes known to no one: its provider works on after the reply, and the key has a limit.
+    fn can_be_charged(&self, asked: &ClientRequest) -> Result<(), HttpProblem> {
+        let limits = self.caller.key.as_deref().map(|key| &key.limits);
+        let is_limited = limits.is_some_and(|limits| {
+            limits.tokens_per_minute.is_some() || limits.microdollars_per_day.is_some()
+        });
+        let WireBody::Object { raw, .. } = &asked.around else { return Ok(()) };
+        if !is_limited || asked.wire() != Wire::OpenaiResponses {
+            return Ok(());
+        }
+        let in_background = json::check(raw)
+            .is_ok_and(|raw| raw.get("background").is_some_and(|wanted| wanted.text() == "true"));
+        if !in_background {
+            return Ok(());
+        }
+        let detail = "the key is limited in tokens or dollars, and what a response in the background uses is not told in its reply: \
+                      leave out `background`, or use a key without those limits";
+        Err(HttpProblem::new(StatusCode::FORBIDDEN, "not_counted", detail))
     }
 
     /// An error if another tenant's response, thread or object would be read with our key.

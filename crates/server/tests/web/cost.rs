@@ -157,7 +157,7 @@ async fn sessions_are_filtered_sorted_and_added_up() {
     assert!(found.contains("a talk without calls") && !found.contains("Fix the bug"));
     let found = page(&server, "/lens?model=sonnet").await;
     assert!(found.contains("Fix the bug") && !found.contains("a talk without calls"));
-    assert!(page(&server, "/lens?errors=1").await.contains("No session fits."));
+    assert!(page(&server, "/lens?errors=1").await.contains("No session matches."));
     assert!(list.contains("Cost by day (UTC)") && list.contains("1970-01-01: $1.00"));
     assert_eq!(server.get("/lens?status=nonsense").await.status, StatusCode::BAD_REQUEST);
 }

@@ -122,7 +122,7 @@ async fn names_what_is_there<R: Rows>(
         | Decision::ProviderEdit { positions, .. }
         | Decision::Truncate { positions, .. } => positions.clone(),
         Decision::SummaryFailed { range: (first, last), .. } if first > last => {
-            return bad(format!("the range {first} to {last} is none"));
+            return bad(format!("invalid range: {first} is after {last}"));
         }
         Decision::SummaryFailed { range: (first, last), .. } => vec![*first, *last],
         Decision::Turn { entry, .. } => vec![*entry],

@@ -129,7 +129,7 @@ async fn parts<R: Rows>(rows: &mut R, found: &mut Examined) -> Result<(), StoreE
         for part in &page {
             if *blake3::hash(part.items.as_bytes()).as_bytes() != part.hash {
                 let detail =
-                    format!("the part {} of requests is not what it is named after", body::hex(&part.hash));
+                    format!("the part {} of requests does not match its hash", body::hex(&part.hash));
                 found.problem(ProblemKind::RequestChanged, detail);
             }
         }
@@ -149,7 +149,7 @@ async fn blobs<R: Rows>(rows: &mut R) -> Result<Examined, StoreError> {
                 Ok(bytes) if bytes.len() as u64 == blob.size => {}
                 Ok(_) => {
                     let detail =
-                        format!("the blob {} has another size than is written down", body::hex(&blob.hash));
+                        format!("the blob {} has the wrong size", body::hex(&blob.hash));
                     found.problem(ProblemKind::BlobChanged, detail);
                 }
                 Err(error) => found.problem(ProblemKind::BlobChanged, error.to_string()),

@@ -27,7 +27,7 @@ pub(crate) async fn fork<R: Rows>(
     }
     let taken: Option<Conversation> = rows.get(vec![id.as_str().into()]).await?;
     if taken.is_some() {
-        return Err(StoreError::new(ErrorKind::Exists, "there is a conversation with that id already"));
+        return Err(StoreError::new(ErrorKind::Exists, "a conversation with that id exists"));
     }
     super::recall::tail_is_free(rows, tenant, &id).await?;
     let fork = Conversation {

@@ -55,7 +55,7 @@ fn place(row: &EntryRow, blobs: &HashMap<Link, Vec<u8>>) -> Result<StoredEntry, 
     let hash: Link = row.body_hash.as_slice().try_into().map_err(|_| damaged("its hash cannot be read"))?;
     let link: Link = row.link.as_slice().try_into().map_err(|_| damaged("its link cannot be read"))?;
     if row.kind != crate::rows::TOMBSTONE && body_hash(row.position, &slot) != hash {
-        return Err(damaged("it does not say what was written"));
+        return Err(damaged("it differs from what was written"));
     }
     let prefix = row.prefix.as_deref().and_then(|prefix| prefix.try_into().ok());
     Ok(StoredEntry { position: row.position, slot, link, body_hash: hash, prefix })

@@ -42,7 +42,7 @@ const TOGETHER: usize = 32;
 /// Most entries that are put into the index in one transaction, so that an import needs no more memory than anybody else.
 const AT_ONCE: usize = 256;
 
-/// What becomes of the words of an entry.
+/// What happens to the words of an entry.
 #[derive(Clone, Debug)]
 struct Words {
     /// Whether there may be words of it already.

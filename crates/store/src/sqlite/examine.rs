@@ -94,7 +94,7 @@ fn words(connection: Connection) -> Result<Examined, StoreError> {
         wanted = terms.into_iter().fold(wanted, |sum, term| sum.wrapping_add(weight(term, place)));
     }
     if indexed != wanted {
-        found.problem(ProblemKind::IndexStale, "the index of words says something else than the entries");
+        found.problem(ProblemKind::IndexStale, "the index of words disagrees with the entries");
     }
     Ok(found)
 }

@@ -105,7 +105,7 @@ pub(super) fn start(
             Writer { session, waiting, limits, disk, counted, together, written_in, broken }.run();
         })
         .map_err(|error| {
-            StoreError::new(ErrorKind::OpenFailed, format!("no thread for the writer: {error}"))
+            StoreError::new(ErrorKind::OpenFailed, format!("cannot start the writer thread: {error}"))
         })?;
     Ok((queue, thread))
 }
@@ -307,7 +307,7 @@ pub(super) fn read_on(
         }
     };
     let thread = std::thread::Builder::new().name("scrollback-reader".into()).spawn(run);
-    thread.map_err(|error| StoreError::new(ErrorKind::OpenFailed, format!("no thread to read: {error}")))
+    thread.map_err(|error| StoreError::new(ErrorKind::OpenFailed, format!("cannot start a reader thread: {error}")))
 }
 
 /// Reads on one state of the database.

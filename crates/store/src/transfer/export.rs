@@ -267,7 +267,7 @@ impl ExportReader {
         let header: Header =
             serde_json::from_str(line).map_err(|error| bad(&format!("cannot be read: {error}")))?;
         if header.scrollback != 1 {
-            return Err(bad(&format!("has version {}; 1 is the one there is", header.scrollback)));
+            return Err(bad(&format!("has the unsupported version {}; expected 1", header.scrollback)));
         }
         let time = |text: &str| Time::parse(text).ok_or_else(|| bad("has a time that cannot be read"));
         let maybe = |text: &Option<String>| text.as_deref().map(time).transpose();
@@ -371,7 +371,7 @@ impl ExportReader {
         }
         let whole = self.conversation.head == self.next && self.conversation.head_link == self.link;
         if check == LinkCheck::Links && !whole {
-            let message = "the links of the export do not hold; --no-verify imports it all the same";
+            let message = "the hash links of the export are broken; --no-verify imports it anyway";
             return Err(StoreError::new(ErrorKind::Damaged, message));
         }
         self.conversation.head = self.next;

@@ -122,7 +122,7 @@ pub fn session_name(text: &str, number: usize) -> String {
     format!("scrollback:{text}#{number}")
 }
 
-/// A request or a list of messages as one conversation, with its wire, which is detected if none is given; or why it is none.
+/// A request or a list of messages as one conversation, with its wire, which is detected if none is given; or why it is not one.
 pub fn read_body(text: &str, wire: Option<Wire>) -> Result<(Wire, ReadConversation), String> {
     let raw = json::check(text)
         .map_err(|error| format!("not valid JSON: {} at line {}", error.problem, error.line))?;

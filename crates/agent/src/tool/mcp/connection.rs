@@ -119,7 +119,7 @@ impl Connection {
                 Ok(result) => return Ok(result),
             }
         }
-        let gone = |problem: String| format!("the MCP server {} is gone: {problem}", self.name);
+        let gone = |problem: String| format!("lost the connection to MCP server {}: {problem}", self.name);
         let link = self.link_after(held).await.map_err(gone)?;
         link.call(tool, arguments).await.map_err(|trouble| match trouble {
             Trouble::Gone(problem) => gone(problem),

@@ -12,7 +12,7 @@ const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"]
 /// Largest image that models take, in base64.
 const LARGEST_IMAGE: usize = 5 << 20;
 
-/// What became of a call that the server answered. A text longer than `max_output` loses its middle.
+/// The outcome of a call that the server answered. A text longer than `max_output` loses its middle.
 pub(super) fn outcome(result: CallToolResult, max_output: usize) -> ToolOutcome {
     let mut parts: Vec<ContentPart> = result.content.into_iter().map(part).collect();
     let is_text = |part: &ContentPart| matches!(part, ContentPart::Text(_));
@@ -81,7 +81,7 @@ fn part(block: ContentBlock) -> ContentPart {
 }
 
 fn unknown() -> ContentPart {
-    ContentPart::Text("[content of a kind that is not known here was left out]".into())
+    ContentPart::Text("[unknown content type left out]".into())
 }
 
 /// An image as it is; of anything else that is no text, only that it was there.

@@ -28,7 +28,7 @@ impl Setting {
     }
 }
 
-/// What becomes of one file.
+/// What happens to one file.
 #[derive(Clone, Debug)]
 pub(super) struct Change {
     pub(super) path: PathBuf,

@@ -116,7 +116,7 @@ fn ask(args: &InitArgs, lines: &mut dyn BufRead) -> Result<NewFlow, Failure> {
     };
     let remembers = question(
         lines,
-        "Shall the loop remember the conversation: yes or no?",
+        "Should the loop remember the conversation: yes or no?",
         "yes",
         |answer| match answer.to_lowercase().as_str() {
             "y" | "yes" => Ok(true),

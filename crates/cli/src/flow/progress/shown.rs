@@ -7,7 +7,7 @@ use scrollback_flow::MicroDollars;
 use scrollback_flow::driver::Telling;
 use serde_json::Value;
 
-use crate::flow::amounts::{counted, dollars};
+use crate::amounts::{counted, dollars};
 
 /// Bytes of a reply that are kept for its end to be shown. Enough that what a secret begins with is seen, too.
 const KEPT: usize = 16 * 1024;

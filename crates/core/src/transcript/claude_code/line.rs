@@ -47,7 +47,7 @@ pub(super) enum Speaker<'a> {
 }
 
 impl<'a> SessionLine<'a> {
-    /// Takes a line apart; an error if it is broken, or holds a message that is none.
+    /// Takes a line apart; an error if it is broken, or holds a message that cannot be read.
     pub(super) fn read(line: JsonLine<'a>) -> Result<Self, TranscriptError> {
         let members = line.object()?;
         let kind = members.text("type").unwrap_or(Cow::Borrowed("unknown"));

@@ -144,7 +144,7 @@ pub(super) fn id_text(
     }
 }
 
-/// The arguments of a call on a wire that holds them as an object: its text, or what was wrapped because it is none.
+/// The arguments of a call on a wire that holds them as an object: its text, or what was wrapped because it is not an object.
 pub(super) fn object_arguments(value: Option<Raw<'_>>, source: &Arc<str>) -> Text {
     let Some(value) = value.filter(|value| value.kind() != JsonKind::Null) else { return Text::from("{}") };
     match only_member(value) {

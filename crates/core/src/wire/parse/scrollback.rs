@@ -22,7 +22,7 @@ pub(crate) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, Wir
         let version = body.get("scrollback").map(Raw::text);
         if version != Some("1") {
             let found = version.unwrap_or("none");
-            let problem = format!("`scrollback` must be 1, the one version there is, not {found}");
+            let problem = format!("unsupported version: `scrollback` must be 1, not {found}");
             return Err(WireError::bad_input(problem).at("/scrollback"));
         }
     }

@@ -71,7 +71,7 @@ impl Log {
             log.read_exact(&mut header)?;
             log.read_exact(&mut page)?;
             if header.get(8..16) != Some(&to.salt) {
-                return Err(io::Error::other("the log is not the one its index is of"));
+                return Err(io::Error::other("the log and its index do not match"));
             }
             let number = header.first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
             pages.insert(number, page);

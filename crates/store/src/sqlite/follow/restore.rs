@@ -22,7 +22,7 @@ pub struct Restored {
 /// and the chain of segments; nothing is left behind if something does not hold.
 pub fn restore(folder: &Path, to: &Path, until: Option<Time>) -> Result<Restored, StoreError> {
     if to.exists() {
-        let message = format!("{}: there is a file already", to.display());
+        let message = format!("{}: the file exists", to.display());
         return Err(StoreError::new(ErrorKind::Exists, message));
     }
     let generations = segment::generations(folder).map_err(|error| at(folder, &error))?;

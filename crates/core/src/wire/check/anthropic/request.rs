@@ -53,7 +53,7 @@ pub(super) enum Type {
     Result,
     /// `server_tool_use` and `mcp_tool_use`: run by the provider.
     ServerCall,
-    /// What came of it.
+    /// Its result.
     ServerResult,
     Compaction,
     /// `tool_addition` and `tool_removal`.
@@ -98,7 +98,7 @@ impl<'a> AnthropicRequest<'a> {
         request
     }
 
-    /// A member of the body; `null` is none.
+    /// A member of the body; `null` counts as absent.
     pub(super) fn get(&self, key: &str) -> Option<Raw<'a>> {
         let (_, value) = self.members.iter().find(|(name, _)| name == key)?;
         (value.kind() != JsonKind::Null).then_some(*value)
@@ -273,7 +273,7 @@ impl<'a> AnthropicBlock<'a> {
 
 /// Whether a string literal stands for nothing but white space.
 pub(super) fn is_blank(literal: Raw<'_>) -> bool {
-    // Nearly every text shows at its first character that it is none.
+    // Nearly every text shows at its first character that it is not one.
     let first = literal.text().chars().nth(1);
     first.is_none_or(|first| first.is_whitespace() || matches!(first, '\\' | '"'))
         && literal.string().is_some_and(|text| text.trim().is_empty())

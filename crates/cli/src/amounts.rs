@@ -2,9 +2,13 @@
 
 use scrollback_flow::MicroDollars;
 
-/// `1 call`, `2 calls`.
+/// `1 call`, `2 calls`, `2 entries`.
 pub(crate) fn counted(number: u64, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+    match what.strip_suffix("try") {
+        _ if number == 1 => format!("1 {what}"),
+        Some(stem) => format!("{number} {stem}tries"),
+        None => format!("{number} {what}s"),
+    }
 }
 
 /// An amount with as many digits as it needs, two at least.
@@ -24,5 +28,6 @@ mod tests {
         let shown = [0, 500_000, 2_150, 12_345_678].map(|micros| dollars(MicroDollars(micros)));
         assert_eq!(shown, ["$0.00", "$0.50", "$0.00215", "$12.345678"]);
         assert_eq!((counted(1, "call"), counted(0, "call")), ("1 call".into(), "0 calls".into()));
+        assert_eq!((counted(1, "entry"), counted(2, "entry")), ("1 entry".into(), "2 entries".into()));
     }
 }

@@ -4,7 +4,7 @@
   const one = (selector, root = document) => root.querySelector(selector);
   document.documentElement.classList.add('js');
 
-  // Times of columns: how long ago, and the exact local time where one points at them.
+  // Times are the reader's own. Those of columns say how long ago it was, and the exact time where one points at them.
   const words = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto', style: 'short' });
   const steps = [['second', 60], ['minute', 60], ['hour', 24], ['day', 30], ['month', 12], ['year', Infinity]];
   const ago = (moment) => {
@@ -14,12 +14,15 @@
       left /= most;
     }
   };
+  const two = (number) => String(number).padStart(2, '0');
+  const exact = (at) => at.getFullYear() + '-' + two(at.getMonth() + 1) + '-' + two(at.getDate()) + ' ' + two(at.getHours()) + ':' + two(at.getMinutes()) + ':' + two(at.getSeconds());
   const local = (root) => {
-    for (const time of root.querySelectorAll('time.ago[datetime]')) {
+    for (const time of root.querySelectorAll('time[datetime]')) {
       const moment = new Date(time.getAttribute('datetime'));
       if (Number.isNaN(moment.getTime())) continue;
-      time.textContent = ago(moment);
-      time.title = moment.toLocaleString();
+      const isAgo = time.classList.contains('ago');
+      time.textContent = isAgo ? ago(moment) : exact(moment);
+      time.title = isAgo ? exact(moment) : time.getAttribute('datetime');
     }
   };
   local(document);
@@ -106,6 +109,79 @@
     before = event.key;
   });
 
+  // A long text that is open can be searched: matches are painted, and Enter goes to the next one.
+  const paints = window.Highlight && CSS.highlights;
+  const ranges = (root, word) => {
+    const found = [];
+    const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+    for (let node = walker.nextNode(); node && found.length < 1000; node = walker.nextNode()) {
+      const text = node.data.toLowerCase();
+      for (let at = text.indexOf(word); at >= 0 && found.length < 1000; at = text.indexOf(word, at + word.length)) {
+        const range = new Range();
+        range.setStart(node, at);
+        range.setEnd(node, at + word.length);
+        found.push(range);
+      }
+    }
+    return found;
+  };
+  const finder = (fold) => {
+    const field = document.createElement('input');
+    const count = document.createElement('span');
+    const line = document.createElement('div');
+    Object.assign(field, { type: 'search', placeholder: 'Find in this text', className: 'find' });
+    field.setAttribute('aria-label', 'Find in this text');
+    count.className = 'soft small';
+    count.setAttribute('role', 'status');
+    line.className = 'finder';
+    line.append(field, count);
+    const inside = one(':scope > .in', fold);
+    inside.prepend(line);
+    let found = [];
+    let next = 0;
+    const look = () => {
+      const word = field.value.toLowerCase();
+      // What waits behind "show all" is looked through too.
+      if (word) for (const more of inside.querySelectorAll('details.more')) more.open = true;
+      found = word ? ranges(inside, word) : [];
+      next = 0;
+      if (paints) CSS.highlights.set('found', new Highlight(...found));
+      count.textContent = word ? (found.length === 1000 ? '1,000 or more' : found.length) + (found.length === 1 ? ' match' : ' matches') : '';
+    };
+    field.addEventListener('input', look);
+    field.addEventListener('keydown', (event) => {
+      if (event.key !== 'Enter' || !found.length) return;
+      event.preventDefault();
+      const range = found[next % found.length];
+      next += 1;
+      range.startContainer.parentElement.scrollIntoView({ block: 'nearest' });
+      const box = range.getBoundingClientRect();
+      if (box.top < 80 || box.bottom > innerHeight) scrollBy(0, box.top - innerHeight / 2);
+      count.textContent = next + ' of ' + found.length;
+      if (next === found.length) next = 0;
+    });
+  };
+  document.addEventListener('toggle', (event) => {
+    const fold = event.target;
+    if (fold.open && fold.matches('.fold') && !one(':scope > .in > .finder', fold) && one(':scope details.more', fold)) finder(fold);
+  }, true);
+
+  // Files are dropped anywhere on the form that takes them.
+  for (const form of document.querySelectorAll('form[data-drop]')) {
+    const field = one('input[type=file]', form);
+    const told = one('[data-chosen]', form);
+    const name = () => { told.textContent = [...field.files].map((file) => file.name).join(', '); };
+    field.addEventListener('change', name);
+    for (const kind of ['dragenter', 'dragover']) form.addEventListener(kind, (event) => { event.preventDefault(); form.classList.add('over'); });
+    for (const kind of ['dragleave', 'drop']) form.addEventListener(kind, () => form.classList.remove('over'));
+    form.addEventListener('drop', (event) => {
+      if (!event.dataTransfer.files.length) return;
+      event.preventDefault();
+      field.files = event.dataTransfer.files;
+      name();
+    });
+  }
+
   // Parts that cost more than the first paint may take are fetched after it.
   const fill = async (part) => {
     part.setAttribute('aria-busy', 'true');
@@ -132,12 +208,25 @@
     const shown = [...document.querySelectorAll('[data-fresh] [id]')].find((node) => node.getBoundingClientRect().bottom > 80);
     return shown && { id: shown.id, top: shown.getBoundingClientRect().top };
   };
+  let busy = false;
+  let missed = false;
   const refresh = async () => {
     waiting = 0;
+    // One look at a time; what happens meanwhile is looked up after it.
+    if (busy) { missed = true; return; }
+    busy = true;
+    try { await renew(); } finally {
+      busy = false;
+      if (missed) { missed = false; changed(); }
+    }
+  };
+  const renew = async () => {
     const answer = await fetch(location.href, { credentials: 'same-origin' });
     if (!answer.ok) return;
     const fresh = new DOMParser().parseFromString(await answer.text(), 'text/html');
     local(fresh);
+    const others = fresh.querySelector('[data-live-of]');
+    if (others && one('[data-live-of]')) one('[data-live-of]').dataset.liveOf = others.dataset.liveOf;
     const read = anchor();
     for (const part of document.querySelectorAll('[data-fresh]')) {
       const other = fresh.querySelector('[data-fresh="' + part.dataset.fresh + '"]');
@@ -166,11 +255,23 @@
     if (again) scrollBy(0, again.getBoundingClientRect().top - read.top);
   };
   const changed = () => { if (!waiting) waiting = setTimeout(refresh, 250); };
+  // A page of a session hears of all of them. A conversation it does not know may be a new one of its own: that is looked up once.
+  const foreign = new Set();
+  const heard = (event) => {
+    const mine = one('[data-live-of]');
+    let about = null;
+    try { about = mine && JSON.parse(event.data).conversation; } catch { about = null; }
+    if (about && !mine.dataset.liveOf.split(' ').includes(about)) {
+      if (foreign.has(about)) return;
+      foreign.add(about);
+    }
+    changed();
+  };
   const tell = (text) => { if (status) status.textContent = text; };
   const listen = () => {
     source = new EventSource(live.dataset.live);
     // `Listening` comes first: what happened while the page was on its way is looked up then.
-    for (const name of ['Listening', 'ConversationRecorded', 'ReplyReceived', 'RequestSent', 'RunChanged']) source.addEventListener(name, changed);
+    for (const name of ['Listening', 'ConversationRecorded', 'ReplyReceived', 'RequestSent', 'RunChanged']) source.addEventListener(name, heard);
     source.addEventListener('open', () => tell('live'));
     source.addEventListener('error', () => tell('not live'));
   };

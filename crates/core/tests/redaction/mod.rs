@@ -1,10 +1,7 @@
 //! What redaction finds and what it leaves alone, measured on a generated corpus.
 
-#[path = "redaction/harmless.rs"]
 mod harmless;
-#[path = "redaction/random.rs"]
 mod random;
-#[path = "redaction/secrets.rs"]
 mod secrets;
 
 use random::Random;

@@ -5,9 +5,9 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 const ASSETS: [(&str, &str, &str); 3] = [
-    ("lens.css", "text/css; charset=utf-8", include_str!("assets/lens.css")),
-    ("lens.js", "text/javascript; charset=utf-8", include_str!("assets/lens.js")),
-    ("icon.svg", "image/svg+xml", include_str!("assets/icon.svg")),
+    ("lens.css", "text/css; charset=utf-8", include_str!("lens.css")),
+    ("lens.js", "text/javascript; charset=utf-8", include_str!("lens.js")),
+    ("icon.svg", "image/svg+xml", include_str!("icon.svg")),
 ];
 
 pub(crate) async fn serve(Path(name): Path<String>) -> Response {

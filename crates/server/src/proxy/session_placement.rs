@@ -314,9 +314,8 @@ fn first_kind(asked: &ClientRequest, claim: &SessionClaim) -> ConversationKind {
         _ if claim.agent.is_some() => ConversationKind::SubAgent,
         Some(StatedKind::Main) => ConversationKind::Main,
         Some(StatedKind::SubAgent) => ConversationKind::SubAgent,
-        Some(StatedKind::Side) => ConversationKind::Side,
         None if asked.tools_offered == ToolsOffered::Some || has_reply(asked) => ConversationKind::Main,
-        None => ConversationKind::Side,
+        Some(StatedKind::Side) | None => ConversationKind::Side,
     }
 }
 

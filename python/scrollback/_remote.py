@@ -116,6 +116,10 @@ class Remote:
         return RemoteChat(self, name)
 
     def search(self, wanted: dict[str, str], limit: int, **more: str) -> list[dict[str, Any]]:
+        words = wanted["words"].strip()
+        if "scope" in wanted or (len(words) > 2 and words.startswith("/") and words.endswith("/")):
+            message = "a server finds expressions and wider scopes by its recall tools: chat.recall(\"search\", query=…, scope=…)"
+            raise ArgumentError(message, "bad_argument")
         asked = {SEARCHED.get(name, name): value for name, value in wanted.items()}
         hits: list[dict[str, Any]] = self.ask("GET", f"/search?{urlencode({**asked, **more, 'limit': limit})}")["hits"]
         return hits

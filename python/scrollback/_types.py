@@ -57,6 +57,7 @@ class Entry:
 
     @staticmethod
     def of(conversation: str, told: Mapping[str, Any]) -> Entry:
+        """From what the engine tells."""
         position = int(told["position"])
         return Entry(
             handle_of(conversation, position),
@@ -84,6 +85,7 @@ class Hit:
 
     @staticmethod
     def of(told: Mapping[str, Any]) -> Hit:
+        """From what the engine tells."""
         conversation, position = str(told["conversation"]), int(told["position"])
         return Hit(
             handle_of(conversation, position),
@@ -120,6 +122,7 @@ class Certificate:
 
     @staticmethod
     def of(told: Mapping[str, Any]) -> Certificate:
+        """From what the engine tells."""
         counts = {name: value for name, value in told.items() if isinstance(value, int) and not isinstance(value, bool)}
         remains = tuple(told.get("remains") or ())
         return Certificate(told["recipient"], told.get("pseudonym"), told["at"], bool(told["pending"]), counts, remains)
@@ -174,6 +177,7 @@ class Item:
 
     @staticmethod
     def of(told: Mapping[str, Any]) -> Item:
+        """From what the engine tells."""
         return Item(told.get("index"), bool(told.get("changed")), told.get("synthetic"), told.get("message"))
 
 
@@ -187,6 +191,7 @@ class Explanation:
 
     @staticmethod
     def of(told: Mapping[str, Any]) -> Explanation:
+        """From what the engine tells."""
         dropped = (
             Dropped(one["index"], one["manager"], one["reason"], tuple(one.get("group") or ())) for one in told["dropped"]
         )

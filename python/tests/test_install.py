@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, missing
+from interpreters import interpreters
 
 import scrollback
 
@@ -46,21 +47,6 @@ print("done")
 '''
 
 
-def interpreters() -> list[Path]:
-    """Every Python of this machine that the wheel is for, oldest first, one of each version."""
-    folders = [*os.environ.get("PATH", "").split(os.pathsep), *(Path.home() / ".pyenv/versions").glob("*/bin")]
-    found: dict[int, Path] = {}
-    for folder in folders:
-        for place in sorted(Path(folder).glob("python3.*")):
-            minor = re.fullmatch(r"python3\.(\d+)", place.name)
-            if minor is None or int(minor[1]) < 10 or int(minor[1]) in found:
-                continue
-            works = subprocess.run([place, "-c", "import ensurepip, venv"], capture_output=True, check=False)
-            if works.returncode == 0:
-                found[int(minor[1])] = place
-    return [found[minor] for minor in sorted(found)]
-
-
 def wheel() -> Path:
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     found = sorted(target.glob("wheels/scrollback-[0-9]*.whl"))
@@ -83,6 +69,36 @@ def test_the_ten_lines_run_in_a_fresh_environment(which: str, tmp_path: Path) ->
         [fresh, "-X", "dev", "-W", "error", "-c", TEN_LINES], capture_output=True, text=True, cwd=tmp_path, timeout=120
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
+
+
+def test_the_command_is_a_wheel_of_its_own(tmp_path: Path) -> None:
+    """`uvx scrollback-bin serve` runs the executable that is called like the package."""
+    wheels = wheel().parent
+    if not list(wheels.glob("scrollback_bin-*.whl")):
+        assert not os.environ.get("SCROLLBACK_TRIAL_WHEELS"), "./dev wheel builds it"
+        pytest.skip("the wheel of the command is not built (./dev trial python); left out: installing it")
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "fresh"], check=True)
+    folder = tmp_path / "fresh/bin"
+    install = [folder / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index"]
+    subprocess.run([*install, "--find-links", wheels, "scrollback[server]"], check=True)
+    told = {
+        name: subprocess.run([folder / name, "--version"], capture_output=True, text=True, check=True).stdout
+        for name in ("scrollback", "scrollback-bin")
+    }
+    assert told["scrollback"] == told["scrollback-bin"] and told["scrollback"].startswith("scrollback ")
+    linked = tmp_path / "scrollback-bin"
+    linked.symlink_to(folder / "scrollback-bin")
+    refused = subprocess.run([linked, "no-such-command"], capture_output=True, text=True)
+    assert refused.returncode == 2 and "no-such-command" in refused.stderr, "the exit code is the program's"
+
+
+def test_importing_takes_less_than_60_milliseconds() -> None:
+    """The best of several runs says what it costs; it is judged where nothing else runs."""
+    code = "import time; began = time.process_time(); import scrollback; print(time.process_time() - began)"
+    runs = [float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout) for _ in range(5)]
+    print(f"import scrollback: {min(runs) * 1e3:.0f} ms of the processor at best")
+    if os.environ.get("SCROLLBACK_TRIAL_WHEELS"):
+        assert min(runs) < 0.060, runs
 
 
 def test_the_wheel_is_one_for_all_and_small() -> None:

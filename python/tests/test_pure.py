@@ -6,6 +6,7 @@ import json
 import math
 import os
 import pickle
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,8 @@ def test_simulation_is_a_table() -> None:
 
 
 def test_simulation_gives_a_data_frame_and_a_plot(tmp_path: Path) -> None:
+    if sys.version_info < (3, 11):
+        pytest.skip("pandas in its newest version is for Python 3.11 and newer; left out: data frames and plots")
     import matplotlib
 
     matplotlib.use("agg")

@@ -1,8 +1,9 @@
 """Managers of Scrollback beside those of other packages, on public transcripts, measured by the same figures in one run.
 
-Usage: views.py BENCH_BINARY DATA [MARKDOWN]. A package that takes longer than SCROLLBACK_VIEWS_SECONDS (20) for one conversation and
-budget is judged without that conversation, and the table says over how many it was. The binary is the benchmark `views` of scrollback-core: it writes the conversations,
+Usage: views.py BENCH_BINARY DATA [MARKDOWN]. The binary is the benchmark `views` of scrollback-core: it writes the conversations,
 this program asks the other packages what they would have sent before every reply, and the binary judges everyone's views.
+A package that takes longer than SCROLLBACK_VIEWS_SECONDS (20) of processor time for one conversation and budget is judged without
+it and longer ones, and the table says over how many it was.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ import tempfile
 
 # What each package is asked for. Windows of messages have no budget; the others get that of the set.
 PEERS = ["langchain", "litellm", "agent-framework truncation", "agent-framework composed", "strands window"]
-# Seconds a package may take for one conversation and budget.
+# Seconds of its own time that a package may take for one conversation and budget.
 SECONDS = float(os.environ.get("SCROLLBACK_VIEWS_SECONDS", "20"))
 NAMES = {
     "langchain": "LangChain `trim_messages({B})`",
@@ -197,43 +198,62 @@ def views(peer, conversation, budget):
     return framework(conversation, Strategy(conversation, budget, peer.endswith("composed")))
 
 
+class TooLong(BaseException):
+    """The time is over. Not an `Exception`, because some packages go on after those."""
+
+
 def too_long(_signal, _frame):
-    raise TimeoutError(f"more than {SECONDS:g} seconds")
+    raise TooLong
 
 
-def line(job):
-    peer, budget, conversation = job
+def lines(job):
+    """The views of one package for one budget over a set, shortest conversation first. What takes longer than a limit of its own time
+    twice would do so for the longer conversations too: those are left out."""
+    peer, budget, conversations = job
     logging.disable(logging.CRITICAL)
-    signal.signal(signal.SIGALRM, too_long)
-    signal.setitimer(signal.ITIMER_REAL, SECONDS)
-    try:
-        made = list(views(peer, conversation, budget))
-    except Exception as error:  # noqa: BLE001: what another package cannot do is told, and the rest goes on
-        print(f"{peer} fails on {conversation['conversation']}: {type(error).__name__}: {str(error)[:120]}", file=sys.stderr)
-        return None
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-    # A window without a budget is judged by the set's smallest, so that it stands beside the others.
+    signal.signal(signal.SIGPROF, too_long)
+    # A window without a budget is judged over all calls.
     name = NAMES[peer].format(B=f"{budget / 1000:g}k", low=f"{budget * 3 // 5 / 1000:g}k")
-    return json.dumps({"set": conversation["set"], "manager": name, "budget": None if peer == "strands window" else budget,
-                       "conversation": conversation["conversation"], "views": made})
+    done, slow = [], 0
+    for conversation in sorted(conversations, key=lambda one: sum(message["tokens"] for message in one["messages"])):
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)
+        try:
+            made = list(views(peer, conversation, budget))
+        except TooLong:
+            slow += 1
+            if slow == 2:
+                break
+            continue
+        except Exception as error:  # noqa: BLE001: what another package cannot do is told, and the rest goes on
+            print(f"{peer} fails on {conversation['conversation']}: {type(error).__name__}: {str(error)[:120]}", file=sys.stderr)
+            continue
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+        done.append(json.dumps({"set": conversation["set"], "manager": name, "budget": None if peer == "strands window" else budget,
+                                "conversation": conversation["conversation"], "views": made}))
+    if len(done) < len(conversations):
+        print(f"{name}: {len(done)} of {len(conversations)} conversations of {conversations[0]['set']}, {SECONDS:g} s each", file=sys.stderr)
+    return done
 
 
 def main():
     binary, data, *rest = sys.argv[1:]
     sets = "claude-code,tau-bench,swe-agent,openhands"
     with tempfile.TemporaryDirectory() as folder:
-        exported, made = pathlib.Path(folder, "conversations.jsonl"), pathlib.Path(folder, "views.jsonl")
+        exported = pathlib.Path(folder, "conversations.jsonl")
         subprocess.run([binary, "--bench", "--data", data, "--set", sets, "--export", exported], check=True)
-        jobs = []
+        sets_of, jobs = {}, []
         for text in exported.read_text().splitlines():
             conversation = json.loads(text)
+            sets_of.setdefault(conversation["set"], []).append(conversation)
+        for conversations in sets_of.values():
             for peer in PEERS:
-                budgets = conversation["budgets"][:1] if peer == "strands window" else conversation["budgets"]
-                jobs += [(peer, budget, conversation) for budget in budgets]
+                budgets = conversations[0]["budgets"]
+                jobs += [(peer, budget, conversations) for budget in (budgets[:1] if peer == "strands window" else budgets)]
         with multiprocessing.Pool() as pool:
-            lines = [one for one in pool.imap(line, jobs) if one]
-        made.write_text("\n".join(lines))
+            lines_made = [one for some in pool.imap(lines, jobs) for one in some]
+        made = pathlib.Path(folder, "views.jsonl")
+        made.write_text("\n".join(lines_made))
         run = subprocess.run([binary, "--bench", "--data", data, "--set", sets, "--peers", made], check=True, stdout=subprocess.PIPE, text=True)
     rows = [json.loads(text) for text in run.stdout.splitlines()]
     text = table(rows)

@@ -20,10 +20,21 @@ pub struct Spent {
     pub cache_read: u64,
     /// Input tokens written to a cache.
     pub cache_write: u64,
+    /// Of these, the tokens that the cache keeps for an hour, which cost more; left out if there are none.
+    #[serde(skip_serializing_if = "is_none")]
+    pub cache_write_1h: u64,
     /// What it cost in US dollars; null where a price is not known.
     pub cost_usd: Option<f64>,
     /// Whether the provider reported nothing, so that tokens were counted here.
     pub estimated: bool,
+    /// How long the first byte of the reply took, in milliseconds; left out where it was not measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_byte_ms: Option<u64>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_none(tokens: &u64) -> bool {
+    *tokens == 0
 }
 
 impl Spent {

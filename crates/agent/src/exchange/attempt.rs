@@ -10,7 +10,14 @@ use crate::effects::{BoxFuture, between};
 use crate::event::ReplyReceived;
 use crate::provider::{Broken, Provider, ProviderError, Request};
 
-/// A reply that did not become whole, and whether anybody saw part of it.
+/// A whole reply, and how long its first byte took.
+pub(crate) struct WholeReply {
+    pub(crate) reply: Box<Reply>,
+    /// None if it came in one piece.
+    pub(crate) first_byte_milliseconds: Option<u64>,
+}
+
+/// A reply that did not become whole, and whether the caller saw part of it.
 pub(crate) struct Direct {
     pub(crate) broken: Broken,
     /// Whether pieces were handed out that cannot be taken back.
@@ -56,7 +63,7 @@ pub(crate) async fn direct<C, W>(
     watch: &W,
 ) -> Attempted<C>
 where
-    C: Caller<Reply = Box<Reply>, Refusal = Direct, Stop = W::Stop>,
+    C: Caller<Reply = WholeReply, Refusal = Direct, Stop = W::Stop>,
     W: Watch,
 {
     let (began, mut seen, mut first) = (watch.now(), false, None);
@@ -83,15 +90,16 @@ where
         Err(broken) => broken.partial.as_ref().map(|partial| &partial.meta),
     };
     let milliseconds = |until: Time| between(began, until).as_millis() as u64;
+    let first_byte_milliseconds = first.map(milliseconds);
     watch.received(&ReplyReceived {
         attempt,
         usage: meta.and_then(|meta| meta.usage.clone()),
         stop: meta.and_then(|meta| meta.stop.clone()),
         milliseconds: milliseconds(watch.now()),
-        first_byte_milliseconds: first.map(milliseconds),
+        first_byte_milliseconds,
     });
     match ended {
-        Ok(reply) => Attempted::Replied(Box::new(reply)),
+        Ok(reply) => Attempted::Replied(WholeReply { reply: Box::new(reply), first_byte_milliseconds }),
         Err(broken) => Attempted::Refused(Direct { broken, seen }),
     }
 }

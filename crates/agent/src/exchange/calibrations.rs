@@ -42,10 +42,10 @@ impl Calibrations {
 
     /// Takes in what a provider reported about a request. Where tokens are counted exactly, or nothing was reported, there is
     /// nothing to learn.
-    pub fn hear(&self, tenant: &Tenant, model: &str, tokens: Option<&RequestTokens>, usage: Option<&Usage>) {
+    pub fn observe(&self, tenant: &Tenant, model: &str, tokens: Option<&RequestTokens>, usage: Option<&Usage>) {
         let Some(tokens) = tokens.filter(|tokens| !tokens.exact) else { return };
         let Some(reported) = usage.and_then(Usage::input) else { return };
-        self.learn(tenant, model, |known| known.hear(tokens.counted as u64, reported));
+        self.learn(tenant, model, |known| known.observe(tokens.counted as u64, reported));
     }
 
     /// Learns from the calls that earlier processes made, the first time a model is asked for. A store that does not answer is no
@@ -64,7 +64,7 @@ impl Calibrations {
         self.learn(tenant, &name, |known| {
             // Another call may have begun to learn meanwhile.
             if known.is_empty() {
-                heard.for_each(|(estimated, reported)| known.hear(estimated, reported));
+                heard.for_each(|(estimated, reported)| known.observe(estimated, reported));
             }
         });
     }

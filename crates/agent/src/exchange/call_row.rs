@@ -3,8 +3,9 @@
 use scrollback_core::Time;
 use scrollback_core::request::Prepared;
 use scrollback_store::{CallStatus, ConversationId, Sent};
+use serde::Serialize;
 
-use super::{AttemptEnd, PartOf};
+use super::{AttemptEnd, AttemptUsage, PartOf};
 
 /// What is known when a call begins.
 pub(super) struct Opening<'a> {
@@ -50,6 +51,15 @@ pub(super) fn opened(opening: Opening<'_>) -> Sent {
     }
 }
 
+/// What a call used, and when its reply began, as its row keeps it.
+#[derive(Serialize)]
+struct CallUsage<'a> {
+    #[serde(flatten)]
+    spent: &'a AttemptUsage,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_byte_ms: Option<u64>,
+}
+
 /// The same row once the call has ended.
 pub(super) fn closed(
     mut row: Sent,
@@ -61,7 +71,8 @@ pub(super) fn closed(
     let raw = || ended.reply.and_then(|reply| reply.raw.as_ref()).map(|raw| raw.as_bytes().to_vec());
     row.status = ended.status.clone();
     row.response = response.or_else(raw);
-    row.usage = serde_json::to_string(ended.spent).ok();
+    let used = CallUsage { spent: ended.spent, first_byte_ms: ended.first_byte_milliseconds };
+    row.usage = serde_json::to_string(&used).ok();
     row.ended_at = Some(now);
     // The store has the bytes already.
     row.request = None;

@@ -300,7 +300,7 @@ impl<R: Recorder, C: Caller> Exchange<'_, R, C> {
             let prepared = match self.recorder.look(move |record| making.make(record, &cx)).await? {
                 Ok(prepared) => prepared,
                 Err(PrepareError::TooLarge { stated, tokens }) => {
-                    // A finding of our own: smaller before anybody is asked.
+                    // A finding of our own: smaller before the provider is asked.
                     if self.tighten(make, &mut ladder, stated, &tokens).await? {
                         continue;
                     }

@@ -15,9 +15,13 @@ pub struct Prices {
     pub output: Option<f64>,
     /// Input read from a cache.
     pub cache_read: Option<f64>,
-    /// Input written to a cache.
+    /// Input written to a cache, where it is kept for as long as the provider usually keeps it.
     pub cache_write: Option<f64>,
 }
+
+/// What Anthropic asks for input that its cache keeps for an hour, in proportion to plain input. Tables of prices have only the price
+/// of input that is kept for five minutes.
+const KEPT_FOR_AN_HOUR: f64 = 2.0;
 
 impl Prices {
     /// The prices of the built-in table.
@@ -36,14 +40,24 @@ impl Prices {
         }
     }
 
+    /// What input costs that a cache keeps for an hour.
+    pub fn cache_write_1h(&self) -> Option<f64> {
+        // A cache without a price of its own is billed as any other input.
+        match self.cache_write {
+            Some(_) => self.input.map(|input| input * KEPT_FOR_AN_HOUR),
+            None => self.input,
+        }
+    }
+
     /// What tokens cost; none if the price of any of them is not known.
     fn cost(&self, used: &AttemptUsage) -> Option<f64> {
+        let usual = used.cache_write.saturating_sub(used.cache_write_1h);
         let parts = [
             (used.input.saturating_sub(used.cache_read).saturating_sub(used.cache_write), self.input),
             (used.output, self.output),
-            // A cache without a price of its own is billed as any other input.
             (used.cache_read, self.cache_read.or(self.input)),
-            (used.cache_write, self.cache_write.or(self.input)),
+            (usual, self.cache_write.or(self.input)),
+            (used.cache_write_1h, self.cache_write_1h()),
         ];
         parts.iter().try_fold(0.0, |sum, (tokens, price)| match (tokens, price) {
             (0, _) => Some(sum),
@@ -74,11 +88,19 @@ pub struct AttemptUsage {
     pub cache_read: u64,
     /// Input tokens written to a cache.
     pub cache_write: u64,
+    /// Of these, the tokens that the cache keeps for an hour, which cost more.
+    #[serde(skip_serializing_if = "is_none")]
+    pub cache_write_1h: u64,
     /// What it cost; none where a price is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
     /// Whether a provider reported nothing, so that tokens were counted here.
     pub estimated: bool,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_none(tokens: &u64) -> bool {
+    *tokens == 0
 }
 
 /// Costs are told apart to a millionth of a millionth of a dollar.
@@ -94,6 +116,7 @@ impl AttemptUsage {
             output: output.unwrap_or(guess.1 as u64),
             cache_read: usage.cache_read.unwrap_or(0),
             cache_write: usage.cache_write.values().fold(0, |sum, tokens| sum.saturating_add(*tokens)),
+            cache_write_1h: usage.cache_write.get("1h").copied().unwrap_or(0),
             cost_usd: None,
             estimated: input.is_none() || output.is_none(),
         };
@@ -123,6 +146,7 @@ impl AttemptUsage {
         self.output = self.output.saturating_add(other.output);
         self.cache_read = self.cache_read.saturating_add(other.cache_read);
         self.cache_write = self.cache_write.saturating_add(other.cache_write);
+        self.cache_write_1h = self.cache_write_1h.saturating_add(other.cache_write_1h);
         self.estimated |= other.estimated;
         self.cost_usd = match (self.cost_usd, other.cost_usd) {
             (Some(one), Some(more)) => Some(one + more),
@@ -140,6 +164,7 @@ impl AttemptUsage {
             output: self.output.saturating_sub(before.output),
             cache_read: self.cache_read.saturating_sub(before.cache_read),
             cache_write: self.cache_write.saturating_sub(before.cache_write),
+            cache_write_1h: self.cache_write_1h.saturating_sub(before.cache_write_1h),
             // A difference has digits that are only noise; without them the number is read back as it was written.
             cost_usd: self.cost_usd.map(|cost| {
                 let difference = cost - before.cost_usd.unwrap_or(0.0);
@@ -158,8 +183,11 @@ impl AttemptUsage {
             output: Some(self.output),
             ..Usage::default()
         };
-        if self.cache_write > 0 {
-            usage.cache_write.insert("5m".into(), self.cache_write);
+        let usual = self.cache_write.saturating_sub(self.cache_write_1h);
+        for (lifetime, tokens) in [("5m", usual), ("1h", self.cache_write_1h)] {
+            if tokens > 0 {
+                usage.cache_write.insert(lifetime.into(), tokens);
+            }
         }
         usage
     }
@@ -168,6 +196,22 @@ impl AttemptUsage {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_cache_keeps_for_an_hour_costs_twice_the_input() {
+        let prices =
+            Prices { input: Some(3.0), output: Some(15.0), cache_read: Some(0.3), cache_write: Some(3.75) };
+        let mut usage = Usage { input_uncached: Some(0), output: Some(0), ..Usage::default() };
+        usage.cache_write.insert("5m".into(), 1_000_000);
+        usage.cache_write.insert("1h".into(), 500_000);
+        let spent = AttemptUsage::reported(Some(&usage), (0, 0), prices);
+        assert_eq!((spent.cache_write, spent.cache_write_1h), (1_500_000, 500_000));
+        assert_eq!(spent.cost_usd, Some(3.75 + 0.5 * 6.0));
+        assert_eq!(spent.usage().cache_write, usage.cache_write, "what is told has both lifetimes");
+        // Without a price for its cache a model is billed as for any other input.
+        let plain = AttemptUsage::reported(Some(&usage), (0, 0), Prices { cache_write: None, ..prices });
+        assert_eq!(plain.cost_usd, Some(4.5));
+    }
 
     #[test]
     fn cost_is_known_only_if_every_price_is() {

@@ -237,7 +237,7 @@ impl Caller for EvaluationCaller<'_> {
         self.trace(prepared, call, ended);
         let usage = ended.reply.and_then(|reply| reply.meta.usage.as_ref());
         let model = self.info.model.to_string();
-        self.runner.calibrations.hear(&self.tenant, &model, prepared.tokens.as_ref(), usage);
+        self.runner.calibrations.observe(&self.tenant, &model, prepared.tokens.as_ref(), usage);
         self.runner.telemetry.tell(|content| {
             let chat = Chat {
                 place: self.runner.telemetry.place(self.id, self.span).inside(),

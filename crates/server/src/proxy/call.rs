@@ -432,7 +432,7 @@ impl ProxyCall {
     ) -> Result<(), HttpProblem> {
         let (asked, reply) = (&plan.asked, &ended.reply);
         let status = match (&reply.problem, reply.meta.status) {
-            (Some(problem), _) => CallStatus::failed(ProviderError::told(problem).kind.as_str()),
+            (Some(problem), _) => CallStatus::failed(ProviderError::reported(problem).kind.as_str()),
             (None, Status::Complete) => CallStatus::Done,
             (None, Status::TruncatedClient) => CallStatus::TruncatedClient,
             (None, _) => CallStatus::TruncatedUpstream,

@@ -1,6 +1,6 @@
-"""The picture of the lens that README.md shows: the bundled sample, at a call after a cut.
+"""The pictures of the lens that README.md shows: the bundled sample at a call after a cut, and managers compared on it.
 
-    python3 tests/browser/picture.py SERVER OUT.png
+    python3 tests/browser/picture.py SERVER SESSION.png COMPARE.png
 
 SERVER is a command that serves an empty store and prints the address of its lens.
 """
@@ -17,9 +17,12 @@ try:
         page = browser.page(width=1360, height=1180)
         page.open(base + "/lens")
         page.click("form[action='/lens/sample'] button")
-        page.open(page.run("location.href.split('?')[0]") + "?call=14")
-        page.run("document.querySelector('.entry:not(.fate-dropped) .fold, .fold').open = true")
+        conversation = page.run("location.href.split('?')[0]")
+        page.open(conversation + "?call=14")
+        page.run("document.querySelector('.entry:not(.fate-dropped) .fold.result').open = true")
         page.picture(sys.argv[2])
+        page.open(f"{base}/lens/simulate?conversation={conversation.rsplit('/', 1)[1]}")
+        page.picture(sys.argv[3])
 finally:
     server.terminate()
     server.wait()

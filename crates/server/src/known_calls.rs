@@ -15,15 +15,24 @@ use crate::{App, usage};
 
 /// What the id of a reported call begins with; the conversation and the position of its reply follow.
 const REPORTED: &str = "reported-";
-/// Conversations whose reported calls are remembered, so that lists do not read whole transcripts each time.
-const REMEMBERED: usize = 4_000;
+/// Reported calls that are remembered, so that lists do not read whole transcripts each time; some 60 MB.
+const REMEMBERED_CALLS: usize = 100_000;
+/// Conversations whose calls are remembered. Most have few calls or none.
+const REMEMBERED: usize = 50_000;
 
 /// A conversation and the length it had when its calls were read.
 type ReadAt = (ConversationId, u64);
 
 /// The reported calls of conversations, by the length they had. Entries never change, so neither do these.
 #[derive(Debug, Default)]
-pub(crate) struct ReportedCalls(Mutex<HashMap<ReadAt, Arc<Vec<Sent>>>>);
+pub(crate) struct ReportedCalls(Mutex<Remembered>);
+
+#[derive(Debug, Default)]
+struct Remembered {
+    by_conversation: HashMap<ReadAt, Arc<Vec<Sent>>>,
+    /// How many calls these are.
+    held: usize,
+}
 
 /// The calls of a conversation, the oldest first, without what was sent and what came back.
 pub(crate) async fn known_calls(app: &App, conversation: &Conversation) -> Result<Vec<Sent>, StoreError> {
@@ -35,7 +44,7 @@ pub(crate) async fn known_calls(app: &App, conversation: &Conversation) -> Resul
 pub(crate) async fn reported(app: &App, conversation: &Conversation) -> Result<Arc<Vec<Sent>>, StoreError> {
     let key = (conversation.id.clone(), conversation.head);
     let known = || app.reported_calls.0.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(calls) = known().get(&key) {
+    if let Some(calls) = known().by_conversation.get(&key) {
         return Ok(Arc::clone(calls));
     }
     let from = conversation.forked_from().map_or(0, |(_, at)| at);
@@ -45,10 +54,11 @@ pub(crate) async fn reported(app: &App, conversation: &Conversation) -> Result<A
     let price = |model: &ModelName| app.catalog.prices(model);
     let calls = Arc::new(calls_in(&conversation.id, &places, from, price));
     let mut all = known();
-    if all.len() >= REMEMBERED {
-        all.clear();
+    if all.by_conversation.len() >= REMEMBERED || all.held > REMEMBERED_CALLS {
+        *all = Remembered::default();
     }
-    all.insert(key, Arc::clone(&calls));
+    all.held += calls.len();
+    all.by_conversation.insert(key, Arc::clone(&calls));
     Ok(calls)
 }
 

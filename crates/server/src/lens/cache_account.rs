@@ -1,4 +1,5 @@
-//! What the provider's cache gave back to each call, what was lost where the prompt no longer began as before, and why.
+//! What the provider's cache gave back to each call, what was lost where the prompt no longer began as before, how far it was
+//! read, and why no further.
 //!
 //! Pure: rows of calls, their requests and the record between them in, an account out.
 
@@ -110,8 +111,57 @@ fn extra(lost: u64, spent: &Spent, price: &Prices) -> Option<f64> {
     let input = price.input?;
     let read = price.cache_read.unwrap_or(input);
     let written = lost.min(spent.cache_write);
-    let paid = written as f64 * price.cache_write.unwrap_or(input) + (lost - written) as f64 * input;
+    let paid = written as f64 * write_price(spent, price)? + (lost - written) as f64 * input;
     Some(((paid - lost as f64 * read) / 1e6).max(0.0))
+}
+
+/// What a call paid for a million tokens that it wrote to the cache: those that are kept for an hour cost more than others.
+pub(crate) fn write_price(spent: &Spent, price: &Prices) -> Option<f64> {
+    let usual = price.cache_write.or(price.input)?;
+    if spent.cache_write == 0 {
+        return Some(usual);
+    }
+    let long = spent.cache_write_1h.min(spent.cache_write) as f64 / spent.cache_write as f64;
+    Some(usual * (1.0 - long) + price.cache_write_1h()? * long)
+}
+
+/// A part of a request, in the order in which providers read it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PromptPart {
+    /// The tools.
+    Tools,
+    /// The instructions.
+    Instructions,
+    /// A message, by its index in the list.
+    Message(usize),
+}
+
+/// About where in a request the part ended that its provider read from the cache: the part, and the byte of the body. Providers
+/// report tokens, not bytes, so the tokens are taken to lie evenly over the prompt. None if nothing was read.
+pub(crate) fn read_until(wire: Wire, body: &str, read: u64, input: u64) -> Option<(PromptPart, usize)> {
+    let request = json::check(body).ok()?;
+    let span = |raw: json::Raw<'_>| {
+        let (start, end) = raw.span_in(body);
+        (start as usize, end as usize)
+    };
+    let tools = request.get(tools_key(wire)).map(|raw| (PromptPart::Tools, span(raw)));
+    let system = system_key(wire).and_then(|key| request.get(key));
+    let system = system.map(|raw| (PromptPart::Instructions, span(raw)));
+    let messages = request.get(list_key(wire)).into_iter().flat_map(json::Raw::elements);
+    let messages = messages.enumerate().map(|(number, raw)| (PromptPart::Message(number), span(raw)));
+    let parts: Vec<(PromptPart, (usize, usize))> = tools.into_iter().chain(system).chain(messages).collect();
+    let bytes: usize = parts.iter().map(|(_, (start, end))| end - start).sum();
+    if read == 0 || input == 0 {
+        return None;
+    }
+    let mut left = (bytes as u128 * u128::from(read.min(input)) / u128::from(input)) as usize;
+    for (part, (start, end)) in &parts {
+        if left <= end - start {
+            return Some((*part, start + left));
+        }
+        left -= end - start;
+    }
+    parts.last().map(|(part, (_, end))| (*part, *end))
 }
 
 /// Who or what is behind a break.
@@ -347,7 +397,7 @@ mod tests {
             cache_read: read,
             cache_write: written,
             cost_usd: Some(0.1),
-            estimated: false,
+            ..Spent::default()
         };
         Sent {
             id: format!("c{number}"),
@@ -405,6 +455,30 @@ mod tests {
     }
 
     #[test]
+    fn what_was_read_from_the_cache_ends_in_a_part_of_the_request() {
+        let text = body("a", "brief", &["one", "two"]);
+        let until = |read| read_until(Wire::Anthropic, &text, read, 100);
+        assert_eq!(until(0), None);
+        assert_eq!(until(1).map(|(part, _)| part), Some(PromptPart::Tools));
+        let (part, byte) = until(100).unwrap();
+        assert_eq!(
+            (part, text.get(byte..)),
+            (PromptPart::Message(1), Some(r#"],"thinking":null}"#))
+        );
+        assert_eq!(until(500), until(100), "no more is read than was sent");
+    }
+
+    #[test]
+    fn writing_for_an_hour_makes_a_break_dearer() {
+        let price = Prices::of(&ModelName::parse(SONNET).unwrap());
+        let spent = Spent { cache_write: 10_000, cache_write_1h: 10_000, ..Spent::default() };
+        // 6 dollars a million in place of 0.30.
+        assert!((extra(10_000, &spent, &price).unwrap() - 10_000.0 * (6.0 - 0.3) / 1e6).abs() < 1e-9);
+        let usual = Spent { cache_write_1h: 0, ..spent };
+        assert!((extra(10_000, &usual, &price).unwrap() - 10_000.0 * (3.75 - 0.3) / 1e6).abs() < 1e-9);
+    }
+
+    #[test]
     fn each_cause_is_told_from_the_bytes() {
         let old = body("a", "brief", &["one", "two"]);
         let told = why(&old, &body("b", "brief", &["one", "two", "three"]), &[], 0);
@@ -436,6 +510,8 @@ mod tests {
             by: "fit".into(),
             scope: None,
             kept: Vec::new(),
+            owed: Vec::new(),
+            notice: None,
             factor: None,
         };
         let between = [(8, Slot::Decision(Arc::new(cut), Time(0)))];

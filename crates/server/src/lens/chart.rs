@@ -106,7 +106,7 @@ pub(crate) fn chart(bars: &[Bar]) -> Markup {
 
 fn table(bars: &[Bar]) -> Markup {
     html! {
-        table {
+        table.cards {
             thead { tr {
                 th scope="col" { "Call" }
                 @for (role, _) in ROLES { th.n scope="col" { (role) } }
@@ -114,10 +114,10 @@ fn table(bars: &[Bar]) -> Markup {
             } }
             tbody { @for bar in bars { tr {
                 th scope="row" { a href=(bar.href) { (bar.number) } }
-                @for (_, tokens) in ROLES { td.n { (number(tokens(&bar.tokens))) } }
-                td.n { (number(bar.tokens.total())) }
-                td.n { @match bar.cached { Some(cached) => (number(cached)), None => "–" } }
-                td { @if bar.cut { "cut" } @else { "kept" } }
+                @for (role, tokens) in ROLES { td.n data-l=(role) { (number(tokens(&bar.tokens))) } }
+                td.n data-l="All" { (number(bar.tokens.total())) }
+                td.n data-l="From cache" { @match bar.cached { Some(cached) => (number(cached)), None => "–" } }
+                td data-l="Prefix" { @if bar.cut { "cut" } @else { "kept" } }
             } } }
         }
     }

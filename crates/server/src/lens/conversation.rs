@@ -8,19 +8,21 @@ use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use scrollback_core::model::ModelName;
 use scrollback_core::recall::Handle;
-use scrollback_core::{CurationContext, Entry, Slot, Summaries, manager};
+use scrollback_core::wire::{Wire, tools_key};
+use scrollback_core::{CurationContext, Entry, Slot, Summaries, json, manager};
 use scrollback_store::{Conversation, ConversationId, Sent, StoredEntry, recall};
 use serde::Deserialize;
 
 use super::cache_account::account;
 use super::cache_chart::{CacheBar, cache_chart};
 use super::chart::{Bar, chart};
+use super::long_text::{TextQuery, long_text};
 use super::page::{self, NavItem, coded};
 use super::panel::{self, Chosen};
-use super::session_row::conversation_title;
-use super::session_tree;
+use super::session_row::{conversation_title, page_title};
+use super::session_tree::{Helper, SessionAround};
 use super::text::{dollars, number, plural, said, short};
-use super::timeline::{TimelineContext, first_words, fold, indented, title};
+use super::timeline::{TimelineContext, fold, indented};
 use super::viewer::{PageContent, Viewer};
 use crate::known_calls::{is_reported, known_calls, record_at};
 use crate::usage::{self, Spent, Total};
@@ -34,8 +36,6 @@ const PAGE: u64 = 200;
 const AT_ONCE: u64 = 1_500;
 /// Calls the chart shows at once.
 const BARS: usize = 80;
-/// Characters of one page of a long text.
-const TEXT_PAGE: usize = 200_000;
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
@@ -81,6 +81,34 @@ struct Studied {
     sight: Result<CallVisibility, String>,
     tokens: BTreeMap<u64, u64>,
     bars: Vec<Bar>,
+    /// The tools that the chosen call offered.
+    tools: Vec<OfferedTool>,
+}
+
+/// A tool of a request, as far as a person wants to know.
+struct OfferedTool {
+    name: String,
+    description: String,
+}
+
+/// The tools of a request, in their order.
+fn offered(call: &Sent) -> Vec<OfferedTool> {
+    let list = || {
+        let wire = Wire::named(&call.wire)?;
+        let body = json::check_bytes(call.request.as_deref()?).ok()?;
+        let tools = body.get(tools_key(wire))?.elements();
+        let text = |tool: json::Raw<'_>, key: &str| {
+            let own = tool.get(key).or_else(|| tool.get("function")?.get(key));
+            own.and_then(|text| Some(text.string()?.into_owned()))
+        };
+        let of = |tool: json::Raw<'_>| {
+            let name = text(tool, "name").or_else(|| text(tool, "type"));
+            let description = text(tool, "description").unwrap_or_default();
+            Some(OfferedTool { name: name?, description })
+        };
+        Some(tools.filter_map(of).collect::<Vec<_>>())
+    };
+    list().unwrap_or_default()
 }
 
 /// Repeats the chosen call, and the ones around it for the chart.
@@ -94,6 +122,7 @@ async fn study(viewer: &Viewer, loaded: &ConversationPage) -> Result<Studied, Ht
         None => None,
     };
     let tools = whole.as_ref().and_then(recorded_calls::tools);
+    let listed = whole.as_ref().map(offered).unwrap_or_default();
     let model = loaded.calls.last().and_then(|call| ModelName::parse(&call.model).ok());
     let asked = match (&loaded.tried, chosen) {
         (Some(text), _) => {
@@ -144,7 +173,7 @@ async fn study(viewer: &Viewer, loaded: &ConversationPage) -> Result<Studied, Ht
                 CallVisibility::of(then.as_ref().unwrap_or(&record), &asked, sent.as_ref(), &tokens)
             })
         };
-        Studied { sight, tokens, bars: bars(record.slots(), repeated, &href, chosen) }
+        Studied { sight, tokens, bars: bars(record.slots(), repeated, &href, chosen), tools: listed }
     })
     .await
 }
@@ -200,18 +229,21 @@ async fn made(viewer: &Viewer, id: &str, wish: &ConversationQuery) -> Result<Pag
     let below = (from + PAGE).min(head);
     let (store, tenant) = (viewer.store(), viewer.tenant());
     let places = store.entries(tenant, &loaded.conversation.id, from, below).await?;
-    let first = if from == 0 {
-        first_words(&places)
-    } else {
-        first_words(&store.entries(tenant, &loaded.conversation.id, 0, 4).await?)
-    };
     let studied = if head <= AT_ONCE { Some(study(viewer, &loaded).await?) } else { None };
-    let title = title(&loaded.conversation, first.as_deref(), viewer.eyes());
+    let session = SessionAround::of(viewer, &loaded.conversation).await?;
+    let title = if session.is_main(&loaded.conversation) {
+        session.title.clone()
+    } else {
+        conversation_title(viewer, &loaded.conversation).await?
+    };
     let messages = store.recent(tenant, &loaded.conversation.id, 0).await?.messages;
     let query = format!("call={}&m={}", coded(&wish.call), coded(&wish.m));
-    let tree = session_tree::tree(viewer, &loaded.conversation).await?;
+    let tree = session.show(&loaded.conversation.id);
+    let helpers = session.helpers_of(&loaded.conversation.id);
+    let follows_session = session.count() > 1 || session.is_named();
     let body = html! {
-        (heading(viewer, &loaded, &title, messages))
+        @if follows_session { span hidden data-live-of=(session.ids()) {} }
+        (heading(viewer, &loaded, &session, &title, messages))
         @if let Some(studied) = &studied { (charts(viewer, &loaded, studied)) }
         div.two.with-tree[tree.is_some()] {
             @if let Some(tree) = &tree { (tree) }
@@ -219,7 +251,8 @@ async fn made(viewer: &Viewer, id: &str, wish: &ConversationQuery) -> Result<Pag
                 section.card aria-label="The record" {
                     header { h2 { "The record" } span.soft.small { "everything that was said" @if head > PAGE { ", #" (from) " to #" (below.saturating_sub(1)) } } }
                     (pager(&loaded.href, &query, from, head))
-                    div data-fresh="timeline" { (timeline(viewer, &loaded, &places, studied.as_ref())) }
+                    @if let Some(studied) = &studied { div data-fresh="tools" { (tools(viewer, &loaded, &studied.tools)) } }
+                    div data-fresh="timeline" { (timeline(viewer, &loaded, &places, studied.as_ref(), &helpers)) }
                     (pager(&loaded.href, &query, from, head))
                 }
             }
@@ -227,16 +260,34 @@ async fn made(viewer: &Viewer, id: &str, wish: &ConversationQuery) -> Result<Pag
                 @match &studied {
                     Some(studied) => (beside(viewer, &loaded, studied)),
                     None => {
-                        (panel::calls(&chosen(&loaded)))
+                        div data-fresh="calls" { (panel::calls(&chosen(&loaded))) }
                         @let part = format!("{}/sight?{query}", loaded.href);
-                        div data-part=(part) { p.card.in { a href=(part) { "Work out what this call saw" } span.soft { " (the record is long)" } } }
+                        div data-fresh="sight" data-part=(part) { p.card.in { a href=(part) { "Work out what this call saw" } span.soft { " (the record is long)" } } }
                     }
                 }
             }
         }
     };
-    let live = Some(format!("/api/events?conversation={}", loaded.conversation.id));
-    Ok(PageContent { title, place: NavItem::Sessions, live, body })
+    let live = if follows_session {
+        "/api/events".into()
+    } else {
+        format!("/api/events?conversation={}", loaded.conversation.id)
+    };
+    Ok(PageContent { title, place: NavItem::Sessions, live: Some(live), body })
+}
+
+/// The tools that the chosen call offered, folded.
+fn tools(viewer: &Viewer, loaded: &ConversationPage, tools: &[OfferedTool]) -> Markup {
+    let call = loaded.chosen.and_then(|place| loaded.calls.get(place));
+    html! { @if let (Some(call), false) = (call, tools.is_empty()) {
+        div.in { details.fold #tools {
+            summary { span.soft { (plural(tools.len() as u64, "tool", "tools")) " that the chosen call offered" } span { (viewer.eyes().glance(&tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>().join(", "), 90)) } }
+            div.in {
+                dl.tools { @for tool in tools { div { dt { code { (viewer.eyes().glance(&tool.name, 80)) } } dd { (viewer.eyes().glance(&tool.description, 200)) } } } }
+                p.small { a href=(format!("/lens/calls/{}#what-was-sent", coded(&call.id))) { "Their definitions, as they were sent" } }
+            }
+        } }
+    } }
 }
 
 fn chosen(loaded: &ConversationPage) -> Chosen<'_> {
@@ -309,12 +360,20 @@ fn charted(bars: &[Bar]) -> Markup {
     } }
 }
 
-fn heading(viewer: &Viewer, loaded: &ConversationPage, title: &str, messages: u64) -> Markup {
+fn heading(
+    viewer: &Viewer,
+    loaded: &ConversationPage,
+    session: &SessionAround,
+    title: &str,
+    messages: u64,
+) -> Markup {
     let conversation = &loaded.conversation;
     let total = Total::of(&loaded.calls);
+    let is_one_of_many = session.count() > 1;
+    let why = format!("/lens/sessions/{}/cache", conversation.session);
     let id = &conversation.id;
     html! {
-        nav.crumbs aria-label="You are here" { a href="/lens" { "Sessions" } " / " (said(title)) }
+        nav.crumbs aria-label="You are here" { a href="/lens" { "Sessions" } " / " @if !session.is_main(conversation) { a href=(format!("/lens/sessions/{}", conversation.session)) { (said(&session.title)) } " / " } (said(title)) }
         div.head { h1 { (said(title)) } (page::status(conversation.status().name()))
             @if let Some(parent) = &conversation.parent { a href=(format!("/lens/conversations/{parent}?at={0}#e{0}", conversation.fork_position.unwrap_or(0))) { "forked at #" (conversation.fork_position.unwrap_or(0)) } }
         }
@@ -327,10 +386,11 @@ fn heading(viewer: &Viewer, loaded: &ConversationPage, title: &str, messages: u6
                 div { dt { (total.input_word()) } dd { (short(total.input)) @if total.estimated_calls > 0 && total.reported_calls() > 0 { small { " · " (plural(total.estimated_calls, "call", "calls")) " estimated" } } @if total.cache_read > 0 { small { " · " (short(total.cache_read)) " cached" } } } }
                 div { dt { "Output" } dd { (short(total.output)) } }
             }
-            @if let Some(cost) = total.cost_usd { div { dt { "Cost" } dd { (dollars(cost)) " " small { a href=(format!("/lens/sessions/{}/cache", conversation.session)) { "why" } } } } }
+            @if let Some(cost) = total.cost_usd { div { dt { @if is_one_of_many { "Cost of this conversation" } @else { "Cost" } } dd { (dollars(cost)) @if !is_one_of_many { " " small { a href=(why) { "why" } } } } } }
+            @if is_one_of_many { div { dt { "Cost of the session" } dd { @match session.total.and_then(|total| total.cost_usd) { Some(cost) => { (dollars(cost)) " " small { a href=(why) { "why" } } }, None => small { a href=(why) { "cost and cache" } } } } } }
             @if let Some(project) = &conversation.project { div { dt { "Project" } dd { (viewer.eyes().said(project)) } } }
-            div { dt { "Last written" } dd { (page::time(conversation.updated_at)) } }
-            div { dt { "As a file" } dd { a href=(format!("/api/export?conversation={id}")) download=(format!("{id}.jsonl")) { "export" } " · " a data-key="c" href=(format!("/lens/simulate?conversation={id}")) { "compare" } } }
+            div { dt { "Last said" } dd { (page::time(conversation.last_said_at.unwrap_or(conversation.updated_at))) } }
+            div { dt { "As a file" } dd { a href=(format!("/api/export?conversation={id}")) download=(format!("{id}.jsonl")) { "export" } " · " a data-key="c" href=(format!("/lens/simulate?conversation={id}")) { "compare managers" } } }
             (reveal(viewer, &loaded.href))
         } } }
     }
@@ -360,6 +420,7 @@ fn timeline(
     loaded: &ConversationPage,
     places: &[StoredEntry],
     studied: Option<&Studied>,
+    helpers: &[Helper],
 ) -> Markup {
     let none = BTreeMap::new();
     let calls = loaded.calls.iter();
@@ -371,6 +432,7 @@ fn timeline(
         sight: studied.and_then(|studied| studied.sight.as_ref().ok()),
         tokens: studied.map_or(&none, |studied| &studied.tokens),
         calls: made,
+        helpers,
     };
     html! {
         @if places.is_empty() { p.in { "Nothing was said yet." } }
@@ -435,22 +497,21 @@ fn everything(entry: &Entry) -> String {
     reasoning.into_iter().chain(said).chain(calls).collect::<Vec<_>>().join("\n\n")
 }
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
-pub(crate) struct EntryWish {
-    page: usize,
-}
-
 /// One entry, all of it: a text of any length, page by page.
 pub(crate) async fn entry(
     viewer: Viewer,
     Path((id, position)): Path<(String, u64)>,
-    Query(wish): Query<EntryWish>,
+    Query(wish): Query<TextQuery>,
 ) -> Response {
-    viewer.answer(whole(&viewer, &id, position, wish.page).await)
+    viewer.answer(whole(&viewer, &id, position, &wish).await)
 }
 
-async fn whole(viewer: &Viewer, id: &str, position: u64, number: usize) -> Result<PageContent, HttpProblem> {
+async fn whole(
+    viewer: &Viewer,
+    id: &str,
+    position: u64,
+    wish: &TextQuery,
+) -> Result<PageContent, HttpProblem> {
     let id = ConversationId::parse(id).ok_or_else(|| HttpProblem::not_found("conversation"))?;
     let places = viewer.store().entries(viewer.tenant(), &id, position, position.saturating_add(1)).await?;
     let found = places.first().ok_or_else(|| HttpProblem::not_found("entry"))?;
@@ -458,21 +519,13 @@ async fn whole(viewer: &Viewer, id: &str, position: u64, number: usize) -> Resul
         return Err(HttpProblem::not_found("message at this position"));
     };
     let conversation = viewer.store().conversation(viewer.tenant(), &id).await?;
-    let name = conversation_title(viewer, &conversation).await?;
+    let name = page_title(viewer, &conversation).await?;
     let text = viewer.eyes().see(&everything(entry)).into_owned();
-    let pages = text.chars().count().div_ceil(TEXT_PAGE).max(1);
-    let number = number.min(pages - 1);
-    let shown: String = text.chars().skip(number * TEXT_PAGE).take(TEXT_PAGE).collect();
     let here = format!("/lens/conversations/{id}/entries/{position}");
     let body = html! {
         nav.crumbs aria-label="You are here" { a href="/lens" { "Sessions" } " / " a href=(format!("/lens/conversations/{id}?at={position}#e{position}")) { (said(&name)) } " / #" (position) }
         div.head { h1 { "Entry #" (position) } (page::role(entry.role)) (page::time(entry.created_at)) }
-        @if pages > 1 { nav.pager aria-label="Pages of the text" {
-            @if number > 0 { a.button rel="prev" href=(format!("{here}?page={}", number - 1)) { "Before" } }
-            span.soft { "Page " (number + 1) " of " (pages) }
-            @if number + 1 < pages { a.button rel="next" href=(format!("{here}?page={}", number + 1)) { "Next" } }
-        } }
-        section.card { div.in { pre.said dir="auto" { (said(&shown)) } } }
+        (long_text(&text, wish, &here))
     };
     Ok(PageContent { title: format!("Entry #{position}"), place: NavItem::Sessions, live: None, body })
 }

@@ -34,9 +34,9 @@ pub(crate) fn day_strip(days: &BTreeMap<String, f64>) -> Markup {
                     rect.r-user x=(round(across * place as f64 + 1.0)) y=(round(HEIGHT - height)) width=(round(across - 2.0)) height=(round(height)) { title { (day) ": " (dollars(*cost)) } }
                 }
             }
-            details.small { summary { "The numbers" } div.scroll { table {
+            details.small { summary { "The numbers" } div.scroll { table.cards {
                 thead { tr { th scope="col" { "Day" } th.n scope="col" { "Cost" } } }
-                tbody { @for (day, cost) in shown.iter().rev() { tr { th scope="row" { (day) } td.n { (dollars(*cost)) } } } }
+                tbody { @for (day, cost) in shown.iter().rev() { tr { th scope="row" { (day) } td.n data-l="Cost" { (dollars(*cost)) } } } }
             } } }
         }
     } }

@@ -7,6 +7,7 @@
 mod assets;
 mod cache;
 mod cache_account;
+mod cache_cause;
 mod cache_chart;
 mod call;
 mod chart;
@@ -18,6 +19,8 @@ mod health;
 mod import;
 mod keys;
 mod login;
+mod long_text;
+mod media;
 mod page;
 mod panel;
 mod people;
@@ -46,7 +49,7 @@ pub(crate) use health::LastVerified;
 /// The pages, from `/` on.
 pub fn router() -> Router<App> {
     Router::new()
-        // Clients look whether anybody is there before they say anything.
+        // Clients check that a server answers before they send anything.
         .route("/", get(|| async { Redirect::to("/lens") }).head(|| async {}))
         .route("/lens", get(sessions::show))
         .route("/lens/sums", get(sessions::sums))
@@ -55,8 +58,10 @@ pub fn router() -> Router<App> {
         .route("/lens/conversations/{id}", get(conversation::show))
         .route("/lens/conversations/{id}/sight", get(conversation::sight))
         .route("/lens/conversations/{id}/entries/{position}", get(conversation::entry))
+        .route("/lens/conversations/{id}/entries/{position}/media/{number}", get(media::show))
         .route("/lens/handles/{handle}", get(conversation::handle))
         .route("/lens/calls/{id}", get(call::show))
+        .route("/lens/calls/{id}/{part}", get(call::body))
         .route("/lens/people", get(people::list))
         .route("/lens/people/{recipient}", get(people::show))
         .route("/lens/people/{recipient}/erase", post(people::erase))

@@ -164,9 +164,9 @@ fn spent(cx: &CurationContext, input: u64, shared: u64, reply: &Entry) -> Spent 
         input,
         output,
         cache_read: cached,
-        cache_write: 0,
         cost_usd: cx.model.as_ref().and_then(facts).and_then(price),
         estimated: true,
+        ..Spent::default()
     }
 }
 

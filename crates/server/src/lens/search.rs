@@ -53,9 +53,12 @@ fn expression(text: &str) -> Option<&str> {
 }
 
 async fn made(viewer: &Viewer, wish: &SearchQuery) -> Result<PageContent, HttpProblem> {
-    let (found, next) = match expression(&wish.q) {
-        Some(pattern) => (matching(viewer, wish, pattern).await?, None),
-        None => worded(viewer, wish).await?,
+    let (found, next, end) = if let Some(pattern) = expression(&wish.q) {
+        let (found, end) = matching(viewer, wish, pattern).await?;
+        (found, None, end)
+    } else {
+        let (found, next) = worded(viewer, wish).await?;
+        (found, next, SearchEnd::Whole)
     };
     let asked = !wish.q.trim().is_empty();
     let groups = grouped(viewer, found).await?;
@@ -72,7 +75,16 @@ async fn made(viewer: &Viewer, wish: &SearchQuery) -> Result<PageContent, HttpPr
                 button.first { "Search" }
             }
         } }
-        @if asked && groups.is_empty() { section.card aria-label="What was found" { p.in { "Nothing was found. All words must be in one entry; fewer words find more." } } }
+        @match end {
+            SearchEnd::Whole => {}
+            SearchEnd::Stopped => p.note.warn role="status" { "The search stopped after " (PATIENCE.as_secs()) " seconds and did not see every text: what is listed is not all there may be. Choose a role or a tool, or look for words first." },
+            SearchEnd::More => p.note role="status" { "There are more places than the " (PAGE) " that are listed. Choose a role or a tool, or a narrower expression." },
+        }
+        @if asked && groups.is_empty() { section.card aria-label="What was found" { p.in { @match end {
+            SearchEnd::Stopped => "Nothing was found in the texts that were seen.",
+            _ if expression(&wish.q).is_some() => "Nothing was found: no text matches this expression.",
+            _ => "Nothing was found. All words must be in one entry; fewer words find more.",
+        } } } }
         @for (session, title, hits) in &groups {
             section.card aria-label=(format!("In {title}")) {
                 header { h2 { a href=(format!("/lens/sessions/{session}")) { (said(title)) } } span.soft.small { (plural(hits.len() as u64, "place", "places")) } }
@@ -106,9 +118,24 @@ async fn worded(viewer: &Viewer, wish: &SearchQuery) -> Result<(Vec<Found>, Opti
     Ok((found.hits.iter().map(hit).collect(), found.next))
 }
 
+/// How far a search went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SearchEnd {
+    /// It saw everything, or the next page goes on.
+    Whole,
+    /// Its time was up before it had seen everything.
+    Stopped,
+    /// It saw more than it lists.
+    More,
+}
+
 /// What an expression matches. It looks at texts as they were said, so only who may see all of them can ask: else it would
 /// tell, match by match, what a secret is.
-async fn matching(viewer: &Viewer, wish: &SearchQuery, pattern: &str) -> Result<Vec<Found>, HttpProblem> {
+async fn matching(
+    viewer: &Viewer,
+    wish: &SearchQuery,
+    pattern: &str,
+) -> Result<(Vec<Found>, SearchEnd), HttpProblem> {
     if !page::may_reveal(&viewer.caller) {
         let detail =
             "regular expressions look at texts with their secrets; that takes a key with scope admin";
@@ -125,10 +152,15 @@ async fn matching(viewer: &Viewer, wish: &SearchQuery, pattern: &str) -> Result<
         before: None,
         limit: PAGE,
     };
-    let end = Instant::now() + PATIENCE;
-    let deadline = Deadline::new(move || Instant::now() > end);
+    let until = Instant::now() + PATIENCE;
+    let deadline = Deadline::new(move || Instant::now() > until);
     let found =
         viewer.store().find_for_recall(viewer.tenant(), &Here::default(), &request, &deadline).await?;
+    let end = match &found {
+        Some(found) if found.stopped => SearchEnd::Stopped,
+        Some(found) if found.more => SearchEnd::More,
+        _ => SearchEnd::Whole,
+    };
     let mut all = Vec::new();
     for hit in found.map(|found| found.hits).unwrap_or_default() {
         let Ok(conversation) = recall::resolve(viewer.store(), viewer.tenant(), &hit.handle).await else {
@@ -143,7 +175,7 @@ async fn matching(viewer: &Viewer, wish: &SearchQuery, pattern: &str) -> Result<
             snippet: marked(&viewer.eyes().see(&hit.snippet)),
         });
     }
-    Ok(all)
+    Ok((all, end))
 }
 
 /// A session: its id, its title, and the places in it.

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use maud::{Markup, html};
-use scrollback_core::Time;
-use scrollback_store::{Conversation, ConversationId, ConversationKind, Sent, SessionTree};
+use scrollback_core::{Role, Slot, Time};
+use scrollback_store::{Conversation, ConversationId, ConversationKind, Sent, SessionTree, StoredEntry};
 
 use super::text::said;
 use super::timeline::{first_words, title};
@@ -103,7 +103,16 @@ pub(crate) async fn session_title(viewer: &Viewer, tree: &SessionTree) -> Result
     }
 }
 
-/// What a conversation is called: its title, its recipient, or how it begins.
+/// What the page of a conversation is called: as its session where it is the main one.
+pub(crate) async fn page_title(viewer: &Viewer, conversation: &Conversation) -> Result<String, HttpProblem> {
+    let tree = viewer.store().session_tree(viewer.tenant(), &conversation.session).await?;
+    match tree.root() {
+        Some(root) if root.id == conversation.id => session_title(viewer, &tree).await,
+        _ => conversation_title(viewer, conversation).await,
+    }
+}
+
+/// What a conversation is called: its title, how it begins, or its recipient.
 pub(crate) async fn conversation_title(
     viewer: &Viewer,
     conversation: &Conversation,
@@ -119,11 +128,24 @@ pub(crate) async fn begins(
 ) -> Result<Option<String>, HttpProblem> {
     let from = conversation.forked_from().map_or(0, |(_, at)| at);
     let read = |from: u64| viewer.store().entries(viewer.tenant(), &conversation.id, from, from + BEGINNING);
-    let own = first_words(&read(from).await?);
-    if own.is_some() || from == 0 {
+    let places = read(from).await?;
+    let own = first_words(&places);
+    if own.is_some() {
         return Ok(own);
     }
-    Ok(first_words(&read(0).await?))
+    let inherited = if from == 0 { None } else { first_words(&read(0).await?) };
+    // Where no person spoke, the first text says more than a date.
+    Ok(inherited.or_else(|| places.iter().find_map(spoken)))
+}
+
+/// The text of a message; none if it has none, or is an instruction.
+fn spoken(placed: &StoredEntry) -> Option<String> {
+    match &placed.slot {
+        Slot::Message(entry) if entry.role != Role::System => {
+            entry.content().filter(|text| !text.trim().is_empty())
+        }
+        _ => None,
+    }
 }
 
 /// A model without its provider, which its name tells.

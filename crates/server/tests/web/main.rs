@@ -3,10 +3,12 @@
 
 mod api;
 mod browser;
+mod calls;
 mod cost;
 mod inert;
 mod lens;
 mod mcp;
 mod random;
+mod real_sessions;
 mod summaries;
 mod support;

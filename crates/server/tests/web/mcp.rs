@@ -153,3 +153,97 @@ async fn huge_queries_and_a_store_that_goes_away_are_answered_with_a_sentence() 
     assert_eq!(away.json()["result"]["isError"], true, "{}", away.text);
     assert!(text(&away).contains("the record cannot be read now"), "{}", text(&away));
 }
+
+/// A key of a provider, as people paste them.
+const SECRET: &str = concat!("sk", "-ant-", "api03-0a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8s9T");
+
+#[tokio::test]
+async fn keys_that_may_read_find_and_see_no_secrets_and_no_search_tells_them() {
+    let server = Server::new();
+    let admin = server.with_key("ours", KeyScope::Admin).await;
+    let id = admin
+        .talk(json!([
+            { "role": "user", "content": format!("deploy with {SECRET} please") },
+            { "role": "assistant", "content": "", "tool_calls": [{ "id": "c1", "type": "function",
+                "function": { "name": "deploy", "arguments": format!("{{\"path\":\"deploy.toml\",\"key\":\"{SECRET}\"}}") } }] },
+            { "role": "tool", "tool_call_id": "c1", "content": format!("used {SECRET}\ndone") },
+            { "role": "assistant", "content": format!("Shall I forget {SECRET}?") }
+        ]))
+        .await;
+    let reader = admin.with_key("ours", KeyScope::Read).await;
+    let within = [OLD[0], ("x-scrollback-session", id.as_str())];
+    let ask = async |key: &Server, tool: &str, arguments: Value| {
+        text(&send(&reader, Some(key.key()), &within, &call(tool, &arguments)).await)
+    };
+    let found = ask(&admin, "search", json!({ "query": "deploy" })).await;
+    assert!(found.contains("api03"), "who administers sees everything: {found}");
+    let handle = found.split_whitespace().find(|word| word.starts_with("sb:") && word.contains('#')).unwrap();
+    let conversation = handle.split_once('#').unwrap().0;
+    for (tool, arguments) in [
+        ("search", json!({ "query": "deploy" })),
+        ("search", json!({ "query": "/deploy with .*/" })),
+        ("read", json!({ "handle": format!("{conversation}#0-3") })),
+        ("read", json!({ "handle": format!("{conversation}#0-3"), "pattern": "/.*/" })),
+        ("around", json!({ "handle": format!("{conversation}#1") })),
+        ("outline", json!({})),
+    ] {
+        let shown = ask(&reader, tool, arguments.clone()).await;
+        assert!(!shown.contains("api03") && !shown.contains("0a1B2c"), "{tool} {arguments}: {shown}");
+        assert!(shown.contains("session sb:"), "{tool} {arguments} names the session: {shown}");
+        assert!(ask(&admin, tool, arguments.clone()).await.contains("session sb:"), "{tool} {arguments}");
+    }
+    assert!(ask(&reader, "read", json!({ "handle": handle })).await.contains("[redacted:"));
+    for (query, hits) in
+        [("/sk-ant-api03-0a/", false), ("sk-ant-api03*", false), ("/forget \\[redacted/", true)]
+    {
+        let shown = ask(&reader, "search", json!({ "query": query })).await;
+        assert_eq!(shown.starts_with("1 hit"), hits, "{query}: {shown}");
+    }
+    let all = ask(&admin, "search", json!({ "query": "/sk-ant-api03-0a/" })).await;
+    assert!(!all.starts_with("0 hits"), "{all}");
+    let refused = ask(&reader, "read", json!({ "handle": format!("{conversation}#99") })).await;
+    assert!(refused.contains("session sb:"), "refusals name the session: {refused}");
+}
+
+#[tokio::test]
+async fn a_tool_that_pins_is_offered_where_writing_is_allowed_and_to_keys_that_may_write() {
+    let list = json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {} });
+    let plain = Server::new();
+    assert!(!send(&plain, None, &OLD, &list).await.text.contains("\"pin\""));
+    let settings = ServerSettings { recall_writes: true, ..ServerSettings::default() };
+    let server = Server::on(Arc::new(scrollback_store::Memory::new()), settings);
+    let admin = server.with_key("ours", KeyScope::Admin).await;
+    let id = admin.talk(exchange()).await;
+    let reader = admin.with_key("ours", KeyScope::Read).await;
+    assert!(!send(&reader, Some(reader.key()), &OLD, &list).await.text.contains("\"pin\""));
+    let listed = send(&reader, Some(admin.key()), &OLD, &list).await.json();
+    let pin = &listed["result"]["tools"][4];
+    assert_eq!(
+        (pin["name"].as_str(), pin["annotations"]["readOnlyHint"].as_bool()),
+        (Some("pin"), Some(false))
+    );
+    let tail = id.to_lowercase();
+    let handle = format!("sb:{}#3", &tail[tail.len() - 10..]);
+    let asked = call("pin", &json!({ "handle": handle }));
+    let refused = send(&reader, Some(reader.key()), &OLD, &asked).await;
+    assert!(
+        refused.json()["error"]["message"].as_str().unwrap_or_default().contains("unknown tool"),
+        "{}",
+        refused.text
+    );
+    let done = text(&send(&reader, Some(admin.key()), &OLD, &asked).await);
+    assert_eq!(done, format!("{handle}: 2 entries pinned"));
+    // The call and its result are pinned together; REST shows the decision, and takes it back by the same handle.
+    let path = format!("/api/conversations/{id}/decisions");
+    let decided = admin.get(&path).await.json();
+    assert_eq!(decided["decisions"][0]["decision"]["positions"], json!([2, 3]), "{decided}");
+    let back = admin.post(&path, json!({ "decision": "unpin", "handle": handle })).await;
+    assert_eq!(back.status, StatusCode::CREATED, "{}", back.text);
+    assert_eq!(admin.get(&path).await.json()["decisions"][1]["decision"]["decision"], "unpin");
+    let elsewhere = admin.post(&path, json!({ "decision": "pin", "handle": "sb:0000000000#1" })).await;
+    assert_eq!(elsewhere.status, StatusCode::BAD_REQUEST, "{}", elsewhere.text);
+    let none = text(
+        &send(&reader, Some(admin.key()), &OLD, &call("pin", &json!({ "handle": "sb:0000000000#1" }))).await,
+    );
+    assert!(none.contains("no such handle"), "{none}");
+}

@@ -34,6 +34,8 @@ struct Writer {
     block: Option<(Language, String)>,
     /// Where the link that is being read leads, if it must not be followed: its address is shown as text.
     refused_link: Option<String>,
+    /// Where the link that is being read leads otherwise, and where its words begin in what was written.
+    link: Option<(String, usize)>,
     columns: Vec<Alignment>,
     column: usize,
     /// Whether cells are those of the head of a table.
@@ -87,6 +89,7 @@ impl Writer {
             Tag::Link { dest_url, .. } => {
                 if is_followed(&dest_url) {
                     self.around("<a rel=\"noopener noreferrer nofollow\" href=\"", &dest_url, "\">");
+                    self.link = Some((host(&dest_url).to_string(), self.out.len()));
                 } else {
                     self.refused_link = Some(dest_url.into_string());
                 }
@@ -133,10 +136,19 @@ impl Writer {
                     self.out.push_str(&code(language, &text).0);
                 }
             }
-            TagEnd::Link => match self.refused_link.take() {
-                Some(address) => self.around(" <code>", &address, "</code>"),
-                None => self.out.push_str("</a>"),
-            },
+            TagEnd::Link => {
+                if let Some(address) = self.refused_link.take() {
+                    self.around(" <code>", &address, "</code>");
+                } else {
+                    self.out.push_str("</a>");
+                    // Words may name one place and lead to another, so the place is named.
+                    if let Some((host, from)) = self.link.take()
+                        && !self.out.get(from..).unwrap_or_default().contains(&said(&host).0)
+                    {
+                        self.around(" <span class=\"soft small\">(", &host, ")</span>");
+                    }
+                }
+            }
             TagEnd::Table if shown => self.out.push_str("</tbody></table></div>"),
             TagEnd::TableHead if shown => {
                 self.in_head = false;
@@ -177,6 +189,16 @@ fn simple(tag: TagEnd) -> (&'static str, &'static str) {
 fn is_followed(address: &str) -> bool {
     let lower = address.trim_start().get(..8).unwrap_or(address.trim_start()).to_ascii_lowercase();
     ["https://", "http://", "mailto:"].iter().any(|scheme| lower.starts_with(scheme))
+}
+
+/// The host of an address, or the address of a mail.
+fn host(address: &str) -> &str {
+    let rest = address
+        .split_once("://")
+        .map_or_else(|| address.split_once(':').map_or(address, |(_, rest)| rest), |(_, rest)| rest);
+    let end = rest.find(['/', '?', '#', '\\']).unwrap_or(rest.len());
+    let authority = rest.get(..end).unwrap_or(rest);
+    if address.contains("://") { authority.rsplit('@').next().unwrap_or(authority) } else { authority }
 }
 
 #[cfg(test)]
@@ -225,6 +247,8 @@ mod tests {
                 assert!(!lower.contains(bad), "{text:?} became {shown}");
             }
         }
+        assert!(markdown("[bank.example](https://user@evil.example/a)").0.contains("(evil.example)"));
+        assert!(!markdown("<https://a.example/b>").0.contains("(a.example)"), "its words are the address");
         assert!(
             markdown("[x](https://a.example/?q=1&r=2)").0.contains("href=\"https://a.example/?q=1&amp;r=2\"")
         );

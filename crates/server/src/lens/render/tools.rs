@@ -102,9 +102,13 @@ pub(crate) fn exit_code(result: &str) -> Option<i64> {
         return value.get("metadata").unwrap_or(&value).get("exit_code")?.as_i64();
     }
     let lower = start.to_ascii_lowercase();
-    let after = lower.split_once("exit code")?.1.trim_start_matches([':', ' ']);
-    let digits: String = after.chars().take_while(|c| c.is_ascii_digit() || *c == '-').collect();
-    digits.parse().ok()
+    let code = |word: &str| {
+        let after = lower.split_once(word)?.1.trim_start_matches([':', ' ']);
+        let digits: String = after.chars().take_while(|c| c.is_ascii_digit() || *c == '-').collect();
+        digits.parse().ok()
+    };
+    // Codex says it first, then what the command wrote.
+    ["exited with code", "exit code"].into_iter().find_map(code)
 }
 
 impl Action {
@@ -308,6 +312,10 @@ mod tests {
         assert_eq!(exit_code("Exit code 2\nnot found"), Some(2));
         assert_eq!(exit_code("Exit code: 0\nWall time: 1 seconds"), Some(0));
         assert_eq!(exit_code(r#"{"output":"x","metadata":{"exit_code":127}}"#), Some(127));
+        assert_eq!(
+            exit_code("Chunk ID: 1\nWall time: 0.1 seconds\nProcess exited with code 3\nOutput:\n"),
+            Some(3)
+        );
         assert_eq!(exit_code("fine"), None);
     }
 }

@@ -183,12 +183,17 @@ def said_in(listed):
     return "\n".join(strings([message.get("content", message) for message in listed]))
 
 
+def messages(body):
+    return body.get("messages") or body["input"]
+
+
 def at_hand(request):
     """What every manager keeps: instructions, what the person said last, and the last results with their calls."""
-    listed = request.json.get("messages") or request.json["input"]
+    body = request.json
+    listed = messages(body)
     by_person = [place for place, message in enumerate(listed) if message.get("role") == "user" and not is_result(message)]
     task = listed[by_person[-1]] if by_person else {}
-    return "\n".join([*strings(request.json.get("system") or request.json.get("instructions") or ""), said_in([task, *listed[-2:]])])
+    return "\n".join([*strings(body.get("system") or body.get("instructions") or ""), said_in([task, *listed[-2:]])])
 
 
 def is_result(message):
@@ -202,7 +207,7 @@ def retained(direct, through, bound):
     whose history is longer than the bound, and values that no manager could have left out."""
     shares = collections.Counter()
     for whole, sent in zip(direct.answered("main"), through.answered("main")):
-        listed = [said_in(one.json.get("messages") or one.json["input"]) for one in (whole, sent)]
+        listed = [said_in(messages(one.json)) for one in (whole, sent)]
         protected = at_hand(whole)
         for part in whole.reply.parts if whole.reply else []:
             kind = "arguments" if part[0] == "call" else "answers"
@@ -230,10 +235,13 @@ def retained(direct, through, bound):
 
 def breaks(provider, wire_list):
     """The calls that do not begin with the one before, by number: a cut, or something that moved."""
-    calls = provider.answered("main")
-    listed = [plain(one.json[wire_list]) for one in calls]
-    pairs = enumerate(zip(listed, listed[1:]), start=1)
-    return [number for number, (before, after) in pairs if after[: len(before)] != before]
+    found, before = [], []
+    for number, one in enumerate(provider.answered("main")):
+        after = plain(one.json[wire_list])
+        if after[: len(before)] != before:
+            found.append(number)
+        before = after
+    return found
 
 
 def plain(listed):
@@ -266,7 +274,7 @@ def bounded(provider, breaks, low):
 
 def largest(call):
     """Tokens of the last message or item of a request."""
-    return caching.tokens(json.dumps((call.json.get("messages") or call.json["input"])[-1]))
+    return caching.tokens(json.dumps(messages(call.json)[-1]))
 
 
 __all__ = [

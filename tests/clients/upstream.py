@@ -48,10 +48,20 @@ class Received:
     def __init__(self, method, path, headers, body):
         self.method, self.path, self.headers, self.body = method, path, headers, body
         self.plain = body = unpacked(body, headers.get("content-encoding"))
-        self.json = judge.readable(body) if body else None
+        self.read = judge.readable(body) if body else None
         self.usage, self.role, self.status, self.reply = None, None, None, None
+        # The whole list of a message thread, of which the body has only what is new.
+        self.whole = None
         # Whether it was answered to the end.
         self.played = False
+
+    @property
+    def json(self):
+        """The body, read. Once it is answered it is read anew each time: long sessions would fill the memory."""
+        return self.read if self.read is not None or not self.plain else judge.readable(self.plain)
+
+    def forget(self):
+        self.read = None
 
     @property
     def bare(self):
@@ -180,6 +190,8 @@ class Upstream:
                 self.settle()
         self.play(http, request, step)
         request.played = True
+        if request.read is not None and not request.whole:
+            request.forget()
         if last:
             role.played.set()
 
@@ -226,7 +238,7 @@ class Upstream:
             refused = self.continued(request, reply)
             if refused:
                 return refused
-            body = request.json = request.whole
+            body = request.read = request.whole
         if wire == "openai-responses" and body.get("previous_response_id"):
             before = self.responses.get(body["previous_response_id"])
             if before is None:

@@ -54,7 +54,17 @@ class Conversation:
 
     def follow(self, messages: Messages, *, wire: str | None = None) -> Followed:
         """Records what a list of messages says that the record does not say yet. For programs that keep a list of their own:
-        call it with that list, or with its newest part, before each model call."""
+        call it with that list, or with its newest part, before each model call.
+
+        >>> from scrollback import Store
+        >>> chat = Store(":memory:").conversation("anna")
+        >>> own = [{"role": "user", "content": "one"}, {"role": "assistant", "content": "1"}]
+        >>> chat.follow(own).appended
+        2
+        >>> own.append({"role": "user", "content": "two"})
+        >>> chat.follow(own).appended
+        1
+        """
         return Followed(*self._chat.follow(text_of(messages), options_of(wire, None)[0]))
 
     def curated(
@@ -191,7 +201,14 @@ class Conversation:
         return Entry.of(id, found[0])
 
     def entries(self, first: int = 0, last: int | None = None) -> list[Entry]:
-        """The places of the record between two positions, both included."""
+        """The places of the record between two positions, both included.
+
+        >>> from scrollback import Store
+        >>> chat = Store(":memory:").conversation("anna")
+        >>> _ = chat.append([{"role": "user", "content": "hello"}, {"role": "assistant", "content": "Hello Anna."}])
+        >>> [(entry.role, entry.text) for entry in chat.entries()]
+        [('user', 'hello'), ('assistant', 'Hello Anna.')]
+        """
         first = position(first)
         end = END if last is None else position(last)
         id = self.id or ""
@@ -203,7 +220,15 @@ class Conversation:
         return self.view(f"sliding_window({whole(count, 'count')})", wire="openai-chat").messages
 
     def pin(self, positions: Sequence[int]) -> None:
-        """Protects whole groups from every manager."""
+        """Protects whole groups from every manager.
+
+        >>> from scrollback import Store
+        >>> chat = Store(":memory:").conversation("anna")
+        >>> _ = chat.append([{"role": "user", "content": f"question {number}"} for number in range(5)])
+        >>> chat.pin([0])
+        >>> [message["content"] for message in chat.last(1)]
+        ['question 0', 'question 4']
+        """
         self._chat.pin(positions_of(positions, "pin"), True)
 
     def unpin(self, positions: Sequence[int]) -> None:
@@ -211,7 +236,14 @@ class Conversation:
         self._chat.pin(positions_of(positions, "unpin"), False)
 
     def compact(self, keep: int = 3) -> str | None:
-        """Has all but the last `keep` turns summarised, without a model. The summary; none if there is nothing to do."""
+        """Has all but the last `keep` turns summarised, without a model. The summary; none if there is nothing to do.
+
+        >>> from scrollback import Store
+        >>> chat = Store(":memory:").conversation("anna")
+        >>> _ = chat.append([{"role": role, "content": f"words {n}"} for n in range(4) for role in ("user", "assistant")])
+        >>> chat.compact(1) == chat.summary
+        True
+        """
         return self._chat.compact(whole(keep, "keep"))
 
     @property
@@ -225,7 +257,15 @@ class Conversation:
         return Status(*self._chat.status())
 
     def set_status(self, status: str) -> None:
-        """Sets where it stands: `active`, `awaiting_answer`, `closed` or `idle`."""
+        """Sets where it stands: `active`, `awaiting_answer`, `closed` or `idle`.
+
+        >>> from scrollback import Store
+        >>> chat = Store(":memory:").conversation("anna")
+        >>> _ = chat.append({"role": "user", "content": "thanks"})
+        >>> chat.set_status("closed")
+        >>> chat.status.status
+        'closed'
+        """
         self._chat.set_status(text(status, "a status", '"closed"'))
 
     def erase(self, first: int | None = None, last: int | None = None, *, reason: str = "asked for") -> Erased:

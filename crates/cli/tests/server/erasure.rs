@@ -178,10 +178,12 @@ fn plant_through_the_proxy(server: &Server, words: &mut Canaries) -> Vec<String>
         });
         conversations.push(ask(server, "/v1/messages", headers, &body).conversation());
     }
+    // The same caller both times: a response is its own.
+    let caller = words.new_word();
     let mut previous = Value::Null;
     for _ in 0..2 {
         let mut body = json!({
-            "model": "gpt-5", "instructions": words.new_word(), "safety_identifier": words.new_word(), "prompt_cache_key": words.new_word(),
+            "model": "gpt-5", "instructions": words.new_word(), "safety_identifier": caller, "prompt_cache_key": words.new_word(),
             "input": [{ "role": "user", "content": [{ "type": "input_text", "text": words.new_word() }] }],
         });
         if !previous.is_null() {

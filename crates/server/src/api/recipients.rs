@@ -63,12 +63,6 @@ pub(crate) fn operations() -> Vec<Operation> {
             "Sets where the current conversation with a recipient stands.",
             set_status,
         ),
-        Operation::post(
-            "/recipients/{recipient}/erase",
-            "eraseRecipient",
-            "Erases what was said in all conversations with a recipient, for good. Places and hashes stay.",
-            erase,
-        ),
         Operation::text(
             "application/x-ndjson",
             "/recipients/{recipient}/export",
@@ -77,6 +71,12 @@ pub(crate) fn operations() -> Vec<Operation> {
             export,
         )
         .fails(&[404]),
+        Operation::post(
+            "/recipients/{recipient}/erase",
+            "eraseRecipient",
+            "Erases a recipient, for good: what was said in all conversations with them, and their name. Places and hashes stay.",
+            erase,
+        ),
     ]
 }
 

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::args::CheckArgs;
 use crate::failure::{Failure, INVALID, USAGE};
-use crate::load::{Conversations, LoadOptions, LoadedInput, WhichConversation, no_messages};
+use crate::load::{Conversations, LoadOptions, LoadedInput, WhichConversation, model_of_body, no_messages};
 use crate::{answer, batch, convert, input};
 
 /// What is asked of a list.
@@ -189,8 +189,8 @@ impl CheckJob {
 
     fn judge(&self, body: Raw<'_>, previous: Option<Raw<'_>>) -> Judged {
         let dialect = self.dialect.as_deref();
-        let options =
-            CheckOptions { model: self.model.as_ref(), previous, dialect, ..CheckOptions::default() };
+        let model = self.model.clone().or_else(|| model_of_body(body, self.wire));
+        let options = CheckOptions { model: model.as_ref(), previous, dialect, ..CheckOptions::default() };
         let violations = check(self.wire, body, options);
         let valid = !violations.iter().any(|violation| violation.is_fatal(self.strictness));
         let repaired =

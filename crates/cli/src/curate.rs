@@ -6,6 +6,7 @@ use std::sync::Arc;
 use scrollback_agent::config::{self, Config};
 use scrollback_core::manager::{Passthrough, SharedManager, parse_list};
 use scrollback_core::model::ModelName;
+use scrollback_core::tokens::Counter;
 use scrollback_core::wire::check::CheckOptions;
 use scrollback_core::wire::repair::drop_parted_ids;
 use scrollback_core::wire::{Body, LeftOut, Purpose, RenderOptions, Rendered, Wire, opening_tokens};
@@ -32,11 +33,9 @@ pub(crate) struct CurateJob {
 
 /// The context of a model on the command line: its windows as configured, summaries written on the spot.
 pub(crate) fn context(model: Option<ModelName>, config: &Config) -> CurationContext {
-    CurationContext {
-        windows: config.windows(),
-        summaries: Summaries::InPlace,
-        ..CurationContext::for_model(model)
-    }
+    let mut cx = CurationContext { summaries: Summaries::InPlace, ..CurationContext::for_model(model) };
+    config.catalog().configure(&mut cx);
+    cx
 }
 
 /// The `--json` object, beside the keys of the body.
@@ -179,6 +178,12 @@ impl CurateJob {
             (Some(wanted), Some(offered)) => Some(offered.only(wanted.names().to_vec())),
             (wanted, offered) => wanted.or(offered),
         };
+        if self.cx.model.is_none()
+            && let Some(model) = loaded.model.take()
+        {
+            self.cx.counter = Counter::for_model(Some(&model));
+            self.cx.model = Some(model);
+        }
         let wire = self.to.unwrap_or(loaded.wire);
         self.cx.wire = Some(wire);
         let view = loaded.record.view(&self.cx, &*self.manager)?;

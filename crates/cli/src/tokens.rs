@@ -1,8 +1,8 @@
 //! `scrollback tokens`: how much a list of messages is.
 
-use scrollback_core::CurationContext;
 use scrollback_core::model::ModelName;
 use scrollback_core::tokens::{Counter, Method, Tokenizer, entry_tokens};
+use scrollback_core::{CurationContext, Role};
 use serde::Serialize;
 
 use crate::args::TokensArgs;
@@ -19,8 +19,20 @@ pub(crate) struct TokensJson {
     total: usize,
     messages: Vec<usize>,
     overhead: usize,
+    parts: PartTokens,
     #[serde(flatten)]
     which: WhichConversation,
+}
+
+/// The same total by what it is for; the three tokens that start the reply are in none of the parts.
+#[derive(Serialize)]
+struct PartTokens {
+    /// The system entries at the start, in a field of their own or not.
+    instructions: usize,
+    /// Definitions of tools.
+    tools: usize,
+    /// Everything else that was said.
+    messages: usize,
 }
 
 pub(crate) fn run(args: &TokensArgs, json: bool) -> Result<(), Failure> {
@@ -52,13 +64,19 @@ pub(crate) fn run(args: &TokensArgs, json: bool) -> Result<(), Failure> {
 /// own count as overhead.
 pub(crate) fn count(loaded: LoadedInput, model: Option<ModelName>) -> TokensJson {
     let which = loaded.which_members();
+    let model = model.or_else(|| loaded.model.clone());
     let Counter { tokenizer, method, .. } = Counter::for_model(model.as_ref());
     let last = loaded.indexes.iter().copied().flatten().max();
     let mut messages = vec![0; last.map_or(0, |last| last + 1)];
-    let mut around = 0;
+    let (mut around, mut instructions) = (0, 0);
+    let mut is_lead = true;
     for (position, index) in loaded.indexes.iter().enumerate() {
         let Some(entry) = loaded.record.entry(position as u64) else { continue };
         let tokens = entry_tokens(tokenizer, entry);
+        is_lead &= entry.role == Role::System;
+        if is_lead {
+            instructions += tokens;
+        }
         match index.and_then(|index| messages.get_mut(index)) {
             Some(message) => *message += tokens,
             None => around += tokens,
@@ -66,7 +84,13 @@ pub(crate) fn count(loaded: LoadedInput, model: Option<ModelName>) -> TokensJson
     }
     let cx = CurationContext { tools: loaded.tools, ..CurationContext::for_model(model) };
     let overhead = cx.overhead(cx.counter) + around;
-    let total = messages.iter().sum::<usize>() + overhead;
+    let said = messages.iter().sum::<usize>();
+    let parts = PartTokens {
+        instructions,
+        tools: cx.tool_tokens(cx.counter),
+        messages: said + around - instructions,
+    };
+    let total = said + overhead;
     TokensJson {
         model: cx.model.map(|model| model.to_string()),
         method,
@@ -74,6 +98,7 @@ pub(crate) fn count(loaded: LoadedInput, model: Option<ModelName>) -> TokensJson
         total,
         messages,
         overhead,
+        parts,
         which,
     }
 }

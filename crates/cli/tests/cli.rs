@@ -293,6 +293,36 @@ fn tokens_are_counted_and_labelled() {
 }
 
 #[test]
+fn the_model_that_a_request_names_counts_and_judges_unless_another_is_named() {
+    let request = |model: &str| {
+        format!(
+            r#"{{"model":"{model}","system":"You help.","tools":[{{"name":"f","input_schema":{{"type":"object"}}}}],
+               "messages":[{{"role":"user","content":"hi"}},{{"role":"assistant","content":"yes"}}]}}"#
+        )
+    };
+    let count = |arguments: &[&str], model: &str| scrollback(arguments, &request(model)).json();
+    let named = count(&["tokens", "-", "--json"], "claude-opus-4-8");
+    assert_eq!(
+        (&named["model"], &named["method"]),
+        (&json!("anthropic:claude-opus-4-8"), &json!("estimate"))
+    );
+    let part = |name: &str| named["parts"][name].as_u64().unwrap();
+    let said = named["messages"].as_array().unwrap().iter().map(|tokens| tokens.as_u64().unwrap());
+    assert_eq!(part("messages"), said.sum::<u64>());
+    assert!(part("instructions") > 0 && part("tools") > 0);
+    assert_eq!(part("instructions") + part("tools") + 3, named["overhead"].as_u64().unwrap());
+
+    let other = count(&["tokens", "-", "--json", "--model", "openai:gpt-4"], "claude-opus-4-8");
+    assert_eq!(other["tokenizer"], json!("cl100k_base"));
+    assert_eq!(count(&["tokens", "-", "--json"], "nobody-knows-it")["model"], json!(null));
+    assert_eq!(count(&["curate", "-", "--json"], "claude-opus-4-8")["tokens"]["method"], json!("estimate"));
+
+    // This model refuses a list that ends with the assistant; older ones take it.
+    let check = |model: &str| scrollback(&["check", "-", "--for", "anthropic"], &request(model)).code;
+    assert_eq!((check("claude-opus-4-8"), check("claude-3-haiku-20240307")), (4, 0));
+}
+
+#[test]
 fn batches_answer_every_line_and_go_on_after_a_bad_one() {
     let file = folder("batch").join("chat.json");
     std::fs::write(&file, CHAT).unwrap();

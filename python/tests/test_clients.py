@@ -418,8 +418,9 @@ def test_refusals_citations_and_old_function_calls_of_streams_are_recorded() -> 
     assert found is not None and found["content"] == [{"type": "text", "text": "blue", "citations": [citation]}]
 
 
-def test_tools_and_instructions_take_their_part_of_the_budget() -> None:
-    store = Store(":memory:")
+@pytest.mark.parametrize("place", ["memory", "server"])
+def test_tools_and_instructions_take_their_part_of_the_budget(place: str, request: pytest.FixtureRequest) -> None:
+    store = Store(":memory:" if place == "memory" else request.getfixturevalue("server"))
     tool = {"type": "function", "function": {"name": "look", "description": "word " * 1000, "parameters": {"type": "object"}}}
     long = [{"role": "user" if number % 2 == 0 else "assistant", "content": "word " * 100} for number in range(21)]
     sent: dict[str, int] = {}

@@ -23,6 +23,7 @@ use crate::entry::StoredEntry;
 use crate::erasure::{Leftover, Pseudonyms};
 use crate::error::{ErrorKind, StoreError, StoreResult};
 use crate::id::{ConversationId, Recipient, Tenant};
+use crate::pace::LongWorkStep;
 use crate::precompute::packed;
 use crate::recall::{Deadline, Here};
 use crate::rows::Rows;
@@ -405,6 +406,7 @@ impl<B: Backend> Records for B {
             let mut erased = ErasedCount::default();
             let done = async {
                 for id in &ids {
+                    let step = LongWorkStep::begin();
                     let (tenant, id, what, reason) =
                         (tenant.clone(), id.clone(), what.clone(), reason.clone());
                     let whose = (&tenant).into();
@@ -415,6 +417,9 @@ impl<B: Backend> Records for B {
                         )),
                     );
                     erased.and(one.await?);
+                    if ids.len() > 1 {
+                        step.rest().await;
+                    }
                 }
                 if by_name {
                     erased.names += forget_aliases(self, &tenant, ids.into_iter().collect()).await?;

@@ -15,6 +15,7 @@ use crate::conversation::Conversation;
 use crate::engine::erase::{Erase, ErasedCount};
 use crate::error::StoreError;
 use crate::id::{ConversationId, Recipient, Tenant};
+use crate::pace::LongWorkStep;
 use crate::search::{Filter, Query};
 use crate::session::ConversationKind;
 use crate::store::{Listing, Store, Which};
@@ -166,16 +167,23 @@ pub async fn erase_recipient(
         certificate.remains = elsewhere(store, tenant, recipient, &theirs).await?;
         return Ok(certificate);
     }
+    let sessions: BTreeSet<_> = theirs.values().map(|(row, _)| row.session.clone()).collect();
+    let mut named_by_clients = false;
+    for session in &sessions {
+        named_by_clients |= store.named_session(tenant, session).await?.is_some();
+    }
     // Those at work have the words in memory, and go on.
     let at_work = at_work(store, tenant, theirs.keys(), now).await?;
     let ids: Vec<ConversationId> = theirs.keys().cloned().collect();
     let mut count = store.erase_each(tenant, ids, Erase::Person(recipient.clone()), reason, now).await?;
     loop {
+        let step = LongWorkStep::begin();
         let shrunk = store.shrink(PAGES).await?;
         count.free_pages += shrunk.given;
         if shrunk.given == 0 || shrunk.left == 0 {
             break;
         }
+        step.rest().await;
     }
     certificate.pseudonym =
         store.pseudonyms().await?.map(|pseudonyms| pseudonyms.person(tenant, recipient).to_string());
@@ -191,6 +199,14 @@ pub async fn erase_recipient(
             place: "the database's own files and its log".into(),
             until: "no one reads an older state any more; they go by themselves, and the same call says when"
                 .into(),
+        });
+    }
+    if named_by_clients {
+        remains.push(Leftover {
+            what: "ids that clients gave their sessions, in lines about calls; no word of what was said"
+                .into(),
+            place: "the log of the server".into(),
+            until: "it is rotated away".into(),
         });
     }
     if at_work > 0 {

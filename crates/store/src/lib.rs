@@ -42,6 +42,7 @@ mod follow;
 mod history;
 mod id;
 mod memory;
+mod pace;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod precompute;

@@ -11,6 +11,7 @@ use crate::conversation::Conversation;
 use crate::engine::erase::Erase;
 use crate::error::StoreError;
 use crate::id::{ConversationId, Tenant};
+use crate::pace::LongWorkStep;
 use crate::store::{Listing, Store};
 
 /// Calls emptied in one commit: a few milliseconds of the writer.
@@ -102,7 +103,9 @@ pub async fn prune(
             let oldest = store.oldest_bodies(tenant, LAST, LOOKED_UP).await?;
             let mut any = false;
             for some in oldest.chunks(TOGETHER) {
+                let step = LongWorkStep::begin();
                 let emptied = store.empty_bodies(some.to_vec()).await?;
+                step.rest().await;
                 pruned.calls += emptied.calls;
                 any |= emptied.calls > 0;
                 left = left.saturating_sub(emptied.bytes);
@@ -119,7 +122,13 @@ pub async fn prune(
             }
         }
     }
-    while store.shrink(PAGES).await?.left > 0 {}
+    loop {
+        let step = LongWorkStep::begin();
+        if store.shrink(PAGES).await?.left == 0 {
+            break;
+        }
+        step.rest().await;
+    }
     pruned.bytes_after = measure(store, &limits).await?;
     pruned.over = limits.max_bytes.map_or(0, |most| pruned.bytes_after.saturating_sub(most));
     Ok(pruned)
@@ -145,7 +154,9 @@ async fn bodies(
         let oldest = store.oldest_bodies(tenant, before, LOOKED_UP).await?;
         let mut now = 0;
         for some in oldest.chunks(TOGETHER) {
+            let step = LongWorkStep::begin();
             now += store.empty_bodies(some.to_vec()).await?.calls;
+            step.rest().await;
         }
         if now == 0 {
             return Ok(emptied);

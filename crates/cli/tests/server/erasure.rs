@@ -121,8 +121,8 @@ fn ask(server: &Server, path: &str, headers: &[(&str, &str)], body: &Value) -> A
     answer
 }
 
-/// Plants words through the three APIs of the proxy; the conversations they are in.
-fn plant_through_the_proxy(server: &Server, words: &mut Canaries) -> Vec<String> {
+/// Plants words through the three APIs of the proxy; the conversations they are in, and the name a client gave its session.
+fn plant_through_the_proxy(server: &Server, words: &mut Canaries) -> (Vec<String>, String) {
     let mut conversations = Vec::new();
     let picture = |words: &mut Canaries| {
         let text = format!("data:image/png;base64,{}{}", words.new_word(), "iVBORw0KGgo".repeat(600));
@@ -193,7 +193,7 @@ fn plant_through_the_proxy(server: &Server, words: &mut Canaries) -> Vec<String>
         previous = answer.json()["id"].clone();
         conversations.push(answer.conversation());
     }
-    conversations
+    (conversations, session)
 }
 
 /// Plants words through the REST API and the command line.
@@ -221,14 +221,14 @@ fn plant_by_hand(server: &Server, store: &str, words: &mut Canaries, conversatio
         assert_eq!(run.code, 0, "{all:?}: {run:?}");
         run
     };
-    for turn in 0..12 {
+    for turn in 0..24 {
         let role = if turn % 2 == 0 { "user" } else { "assistant" };
         run(&["history", ANNA.1, "append", "--role", role, "--content", &words.new_word()]);
     }
     // What a summary says is what was said, shortened.
     run(&["history", ANNA.1, "compact"]);
     run(&["history", ANNA.1, "status", "awaiting_answer"]);
-    let agent = "name: desk\nmodel: offline:echo\nsystem_prompt: Be brief.\n";
+    let agent = "name: desk\nmodel: offline:echo\nsystem: Be brief.\n";
     // Files that are read, not written, lie elsewhere: what an operator has is not the store's.
     let own = folder(&format!("{}-files", server.folder.file_name().unwrap().to_str().unwrap()));
     std::fs::write(own.join("desk.yaml"), agent).unwrap();
@@ -330,7 +330,7 @@ fn canary_test(name: &str, store: Option<String>, rows: impl Fn() -> Option<Stri
     let mut words = Canaries::default();
     // The name itself is one.
     assert!(ANNA.1.ends_with(&words.new_word()));
-    let mut conversations = plant_through_the_proxy(&server, &mut words);
+    let (mut conversations, session) = plant_through_the_proxy(&server, &mut words);
     plant_by_hand(&server, &url, &mut words, &conversations);
     words.0.extend(replied.lock().unwrap().0.clone());
     assert!(words.0.len() >= 200, "{} words were planted", words.0.len());
@@ -399,7 +399,13 @@ fn canary_test(name: &str, store: Option<String>, rows: impl Fn() -> Option<Stri
     if url.starts_with("sqlite") {
         let backup = scrollback_in(&server.folder, &["backup", "later.db", "--verify", "--store", &url], b"");
         assert_eq!(backup.code, 0, "{backup:?}");
-        assert_eq!(left(&server.folder, &words), Vec::<String>::new());
+        // The server's own log names sessions as their clients do, which the certificate says, and nothing else.
+        let session = words.in_text(&session).into_iter().cloned().collect::<Vec<_>>();
+        assert!(erased.text().contains("the log of the server"), "{certificate}");
+        let others = Canaries(words.0.iter().filter(|word| !session.contains(word)).cloned().collect());
+        assert_eq!(left(&server.folder, &others), Vec::<String>::new());
+        let log = left(&server.folder, &words);
+        assert!(log.iter().all(|line| line.contains("/log: ")), "{log:?}");
     }
     if let Some(rows) = rows() {
         assert_eq!(words.in_text(&rows), Vec::<&String>::new());

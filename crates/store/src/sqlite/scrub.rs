@@ -9,6 +9,7 @@ use rusqlite::Connection;
 
 use super::connection::failed;
 use crate::error::StoreError;
+use crate::pace::LongWorkStep;
 
 /// How long one step waits for others who write.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -18,9 +19,6 @@ const MOMENT: Duration = Duration::from_millis(50);
 
 /// Pages of the index written in one step: some milliseconds.
 const PAGES: u32 = 64;
-
-/// The pause between two steps, in which a writer that waits takes the lock.
-const BREATH: Duration = Duration::from_millis(4);
 
 /// The pause before the next try, and the tries before the caller is told that something is left.
 pub(super) const PAUSE: Duration = Duration::from_millis(100);
@@ -55,10 +53,13 @@ fn merge(connection: &Connection) -> rusqlite::Result<()> {
         connection.execute("insert into entries_fts (entries_fts, rank) values ('merge', ?1)", [pages])?;
         Ok::<bool, rusqlite::Error>(changes()? - before >= 2)
     };
-    let mut more = step(-i64::from(PAGES))?;
-    while more {
-        std::thread::sleep(BREATH);
-        more = step(i64::from(PAGES))?;
+    let mut pages = -i64::from(PAGES);
+    loop {
+        let begun = LongWorkStep::begin();
+        if !step(pages)? {
+            return Ok(());
+        }
+        std::thread::sleep(begun.pause());
+        pages = i64::from(PAGES);
     }
-    Ok(())
 }

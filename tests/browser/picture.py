@@ -21,7 +21,8 @@ try:
         page.open(conversation + "?call=14")
         page.run("document.querySelector('.entry:not(.fate-dropped) .fold.result').open = true")
         page.picture(sys.argv[2])
-        page.open(f"{base}/lens/simulate?conversation={conversation.rsplit('/', 1)[1]}")
+        managers = ["passthrough", "auto(4k)", "auto(2k)", "sticky(token_budget(4200),low=2400)", "sliding_window(12)", "clear_tool_results(3)"]
+        page.open(f"{base}/lens/simulate?conversation={conversation.rsplit('/', 1)[1]}" + "".join(f"&m={manager}" for manager in managers))
         page.picture(sys.argv[3])
 finally:
     server.terminate()

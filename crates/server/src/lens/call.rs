@@ -97,7 +97,7 @@ fn facts(call: &Sent) -> Markup {
     html! {
         div { dt { "Model" } dd { (said(&call.model)) } }
         div { dt { "Wire" } dd { (said(&call.wire)) } }
-        div { dt { "Managers" } dd { code { (said(&crate::recorded_calls::spelled(&call.managers))) } } }
+        @if !is_reported(call) { div { dt { "Managers" } dd { code { (said(&crate::recorded_calls::spelled(&call.managers))) } } } }
         div { dt { "Saw the record below" } dd { "#" (call.upto) } }
         @if bytes > 0 { div { dt { "Bytes sent" } dd { (number(bytes as u64)) } } }
         @if let Some(spent) = spent {

@@ -112,7 +112,8 @@ pub(crate) fn saw(
     let managers = if managers.is_empty() { "passthrough" } else { managers };
     html! {
         section.card aria-label="What it saw" {
-            header { h2 { "What it saw" } span.soft.small { "through " code { (said(managers)) } } }
+            // What a transcript reports was not sent through a manager of ours.
+            header { h2 { "What it saw" } @if sent.or(sight.tokens).is_some() { span.soft.small { "through " code { (said(managers)) } } } }
             div.in {
                 dl.facts {
                     div { dt { "Entries" } dd { (number(sight.entries as u64)) small { " of " (number(sight.of as u64)) } } }

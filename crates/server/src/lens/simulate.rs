@@ -137,13 +137,16 @@ async fn presets(viewer: &Viewer, conversation: &Conversation) -> Result<Vec<Str
     let calls = known_calls(&viewer.app, conversation).await?;
     let most = calls.iter().filter_map(|call| Some(Spent::of(call)?.input)).max().unwrap_or(16_000);
     let bound = |part: u64| format!("{}k", (most / part).max(SMALLEST).div_ceil(1_000));
-    Ok(vec![
+    let mut all: Vec<String> = vec![
         "passthrough".into(),
         format!("auto({})", bound(2)),
         format!("auto({})", bound(4)),
         format!("sticky(token_budget({}))", bound(2)),
         "clear_tool_results(3)".into(),
-    ])
+    ];
+    // Of a small conversation both bounds are the smallest.
+    all.dedup();
+    Ok(all)
 }
 
 /// The conversations that a filter of the list left. One that was erased since is left out.

@@ -51,6 +51,8 @@ fn payloads() -> Vec<String> {
 /// One text in every place that has a renderer of its own: differences, files, patches, commands, plans, code, tables, links, replies of
 /// a sub-agent.
 fn rendered(text: &str) -> Vec<Entry> {
+    // Long texts stand in the other places already.
+    let text = &text.chars().take(300).collect::<String>();
     let patch =
         format!("*** Begin Patch\n*** Update File: {text}\n@@\n-{text}\n+{text}{text}\n*** End Patch");
     let calls = [

@@ -14,13 +14,17 @@ def kinds(side):
     return [dict(one) for one in found.values()]
 
 
+def in_order(session):
+    return sorted(session.items())
+
+
 def sessions(*wanted, title=None):
     """The sessions of the record, with so many conversations of each kind; and what the person sees them called."""
     wanted = [{name.replace("_", "-"): number for name, number in one.items()} for one in wanted]
 
     def check(_, through):
         through.listed = through.server.conversations()
-        equal(sorted(map(sorted, map(dict.items, kinds(through)))), sorted(map(sorted, map(dict.items, wanted))), "sessions")
+        equal(sorted(kinds(through), key=in_order), sorted(wanted, key=in_order), "sessions")
         if title is not None:
             found = {one["title"] for one in through.server.get("/api/sessions")["sessions"]}
             equal(found, {title}, "titles")

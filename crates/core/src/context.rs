@@ -38,7 +38,7 @@ pub enum Summaries {
 pub struct Tools {
     names: Vec<String>,
     /// Shared, because every call has a context of its own and definitions are long.
-    definitions: Arc<[Definition]>,
+    definitions: Arc<[OfferedTool]>,
     /// The format of the definitions.
     wire: Option<Wire>,
     counted: [OnceLock<usize>; Tokenizer::ALL.len()],
@@ -46,7 +46,7 @@ pub struct Tools {
 
 /// One tool as a request defines it.
 #[derive(Clone, Debug)]
-pub(crate) struct Definition {
+pub(crate) struct OfferedTool {
     /// Its name; none for most tools that the provider runs.
     pub(crate) name: Option<String>,
     /// JSON pointer to it in the request; none if it came without one.
@@ -64,13 +64,13 @@ impl Tools {
     /// Tools with the JSON text of their definitions, which every call sends along.
     pub fn defined(wire: Wire, names: Vec<String>, definitions: Vec<String>) -> Self {
         let mut known = names.iter();
-        let define = |text| Definition { name: known.next().cloned(), place: None, text };
+        let define = |text| OfferedTool { name: known.next().cloned(), place: None, text };
         let definitions = definitions.into_iter().map(define).collect();
         Tools { names, definitions, wire: Some(wire), ..Tools::default() }
     }
 
     /// The tools of a request.
-    pub(crate) fn found(wire: Wire, definitions: Vec<Definition>) -> Self {
+    pub(crate) fn found(wire: Wire, definitions: Vec<OfferedTool>) -> Self {
         let names = definitions.iter().filter_map(|definition| definition.name.clone()).collect();
         Tools { names, definitions: definitions.into(), wire: Some(wire), ..Tools::default() }
     }
@@ -84,7 +84,7 @@ impl Tools {
     /// Only those of the tools that have one of these names, and those that have none.
     #[must_use]
     pub fn only(self, names: Vec<String>) -> Self {
-        let wanted = |definition: &&Definition| {
+        let wanted = |definition: &&OfferedTool| {
             definition.name.as_ref().is_none_or(|name| names.iter().any(|wanted| wanted == name))
         };
         let definitions = self.definitions.iter().filter(wanted).cloned().collect();
@@ -102,7 +102,7 @@ impl Tools {
     }
 
     /// Their definitions, with where they stood.
-    pub(crate) fn definitions(&self) -> &[Definition] {
+    pub(crate) fn definitions(&self) -> &[OfferedTool] {
         &self.definitions
     }
 
@@ -175,7 +175,8 @@ pub struct CurationContext {
     /// Whether a cut leaves a line that says what was left out; where nothing is said, it does where the model can read handles.
     pub notice: Option<bool>,
     /// Whether what the conversation still owes survives every manager: unanswered questions, calls that wait, the newest todo
-    /// list, open errors and constraints that the person marked.
+    /// list, open errors and constraints that the person marked. Off for a context of its own; on in everything that is
+    /// configured, unless the configuration says otherwise.
     pub obligations: bool,
     /// State of the caller's that managers of its own read, such as an agent's session.
     pub session: Option<Arc<dyn Any + Send + Sync>>,
@@ -201,7 +202,7 @@ impl Default for CurationContext {
             conversation: None,
             recall_available: None,
             notice: None,
-            obligations: true,
+            obligations: false,
             session: None,
         }
     }
@@ -230,11 +231,11 @@ impl CurationContext {
         self
     }
 
-    /// The same with what a configuration or an agent says about recall.
+    /// The same with what a configuration or an agent says about recall; obligations survive unless it says no.
     pub fn wish(&mut self, wishes: RecallWishes) {
         self.recall_available = wishes.available.or(self.recall_available);
         self.notice = wishes.notice.or(self.notice);
-        self.obligations = wishes.obligations.unwrap_or(self.obligations);
+        self.obligations = wishes.obligations.unwrap_or(true);
     }
 
     /// The defaults for a model: its tokenizer counts.

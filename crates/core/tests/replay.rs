@@ -108,7 +108,7 @@ fn proxied(manager: &SharedManager, cx: &CurationContext, turns: usize) -> (Vec<
         cuts.push(cut);
         let tokens = prepared.tokens.unwrap_or_else(|| RequestTokens::of(&View::of(&record, &cx), &cx));
         let reported = tokens.counted as u64 * 4 / 3;
-        known.hear(tokens.counted as u64, reported);
+        known.observe(tokens.counted as u64, reported);
         let mut reply = read(next).0.into_iter().rev().find(|entry| entry.role == Role::Assistant).unwrap();
         let usage = Usage { input_uncached: Some(reported), ..Usage::default() };
         reply.meta = Some(Box::new(Meta { usage: Some(usage), ..Meta::default() }));

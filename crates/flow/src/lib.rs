@@ -11,7 +11,7 @@
 //! - Both look their [`FlowName`]s up in [`Names`], which the driver of a flow provides.
 //! - [`FlowSettings`] are what configuration and flags say; each knows where it comes from.
 //!
-//! Nothing in these modules waits, calls anybody or reads a clock; prompt files are the one thing read from disk.
+//! Nothing in these modules waits, calls a model or reads a clock; prompt files are the one thing read from disk.
 //!
 //! A run of a flow has a pure middle and a thin shell:
 //!

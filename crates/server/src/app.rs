@@ -57,7 +57,7 @@ pub struct Shared {
     telemetry: OnceLock<Telemetry>,
     /// What was learnt about models from what their providers reported.
     pub calibrations: Arc<Calibrations>,
-    /// Records used lately.
+    /// Records used recently.
     pub(crate) lately: RecentRecords,
     /// When the store was verified last from the lens, and what was found.
     pub(crate) last_verified: crate::lens::LastVerified,

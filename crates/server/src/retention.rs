@@ -41,7 +41,7 @@ pub(crate) async fn keep(app: App) {
     }
 }
 
-/// Measures the store, where that was not done lately.
+/// Measures the store, unless that was done recently.
 pub(crate) async fn measure_store(app: &App) {
     if !app.metrics.measures_store(app.now()) {
         return;

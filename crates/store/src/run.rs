@@ -216,7 +216,7 @@ pub struct Key {
     pub limits: KeyLimits,
 }
 
-/// How much a key may be used; as much as anybody likes where nothing is said.
+/// How much a key may be used; without limit where none is set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct KeyLimits {

@@ -362,7 +362,7 @@ fn facts_lost(turns: &[Turn], whole: &Rendered, rendered: &Rendered) -> Vec<Fact
     lost.into_iter().collect()
 }
 
-/// The texts and numbers a value is made of, as far as anybody would read.
+/// The texts and numbers a value is made of, as far as a person would read.
 fn pieces(value: &Value) -> Vec<String> {
     let (mut open, mut found) = (vec![value], Vec::new());
     while let Some(value) = open.pop() {

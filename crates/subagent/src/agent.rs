@@ -29,7 +29,7 @@ pub struct SubAgent {
     data: BTreeMap<String, Value>,
     /// What names of its data, and of what it returns, mean: shown beside data, and handed on with what is returned.
     pub descriptions: BTreeMap<String, String>,
-    /// Why it ends before anybody is asked: the step it follows failed.
+    /// Why it ends before a model is asked: the step it follows failed.
     pub(crate) obstacle: Option<Fail>,
     /// How many turns it has.
     pub max_turns: usize,

@@ -1,4 +1,4 @@
-//! Rendering cases: a mission and its turns as JSON, to see what the next call would be sent without asking anybody.
+//! Rendering cases: a mission and its turns as JSON, to see what the next call would be sent without asking a model.
 
 use std::collections::BTreeMap;
 

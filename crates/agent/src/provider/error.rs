@@ -138,14 +138,14 @@ impl ProviderError {
             status: None,
             origin: StreamErrorOrigin::Provider,
         });
-        let mut error = ProviderError::told(&StreamError { status: Some(status), ..told });
+        let mut error = ProviderError::reported(&StreamError { status: Some(status), ..told });
         error.retry_after = retry_after;
         error.raw = Some(body.to_string()).filter(|body| !body.is_empty());
         error
     }
 
     /// The error a provider reported inside a reply.
-    pub fn told(told: &StreamError) -> Self {
+    pub fn reported(told: &StreamError) -> Self {
         let kind = kind_of(told);
         let words = if told.message.is_empty() { &told.kind } else { &told.message };
         let message = match told.status {

@@ -133,7 +133,7 @@ impl ReplyStream {
         let error = match (self.broken, &reply.problem, reply.meta.status) {
             // A reply that was whole before the connection broke is whole.
             (_, None, Status::Complete) => return Ok(reply),
-            (_, Some(problem), _) => ProviderError::told(problem),
+            (_, Some(problem), _) => ProviderError::reported(problem),
             (Some(broken), None, _) => broken,
             (None, None, _) => ProviderError::new(ErrorKind::Truncated, "the reply broke off before its end"),
         };

@@ -91,7 +91,7 @@ impl Telemetry {
 
 #[cfg(feature = "otel")]
 impl Telemetry {
-    /// Whether anybody wants spans.
+    /// Whether spans are sent anywhere.
     pub fn is_on(&self) -> bool {
         self.queue.is_some()
     }
@@ -124,7 +124,7 @@ impl Telemetry {
 #[cfg(not(feature = "otel"))]
 #[allow(clippy::unused_self, clippy::unused_async, reason = "the shape of the build that sends spans")]
 impl Telemetry {
-    /// Whether anybody wants spans.
+    /// Whether spans are sent anywhere.
     pub fn is_on(&self) -> bool {
         false
     }

@@ -20,7 +20,7 @@ const GATHER: Duration = Duration::from_millis(500);
 /// How long the process waits at its end for the rest to be sent.
 const FLUSH: Duration = Duration::from_secs(3);
 
-/// Takes spans without ever making anybody wait.
+/// Takes spans without ever making the caller wait.
 pub(super) struct Queue {
     sender: mpsc::Sender<QueueMessage>,
     content: Option<ContentWriter>,

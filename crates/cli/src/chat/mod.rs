@@ -117,7 +117,7 @@ pub(crate) fn run(args: &ChatArgs, json: bool) -> Result<ExitCode, Failure> {
             agent::add_recall(&mut runner, &journal)?;
         }
         let session = AgentSession::new(&*file.name, file.system, runner, file.react, journal);
-        let mut chat = Chat { session, talk, provider, manager, setup: &setup, asked: false };
+        let mut chat = TerminalChat { session, talk, provider, manager, setup: &setup, asked: false };
         chat.greet().await?;
         let mut lines = Typing::new()?;
         while !stop.is_asked()
@@ -163,7 +163,7 @@ async fn journal(args: &ChatArgs, setup: &Setup, stop: &StopSignal) -> Result<(J
     Ok((journal, Talk { store, tenant: setup.tenant() }))
 }
 
-struct Chat<'s> {
+struct TerminalChat<'s> {
     session: AgentSession,
     talk: Talk,
     provider: Arc<dyn Provider>,
@@ -173,7 +173,7 @@ struct Chat<'s> {
     asked: bool,
 }
 
-impl Chat<'_> {
+impl TerminalChat<'_> {
     /// Says who answers, and how much was said before.
     async fn greet(&self) -> Result<(), Failure> {
         if !std::io::stdin().is_terminal() {

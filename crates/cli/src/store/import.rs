@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::args::ImportArgs;
 use super::lines::{Lines, TextLine};
-use super::progress::Progress;
+use super::progress::ImportProgress;
 use super::{Intent, Setup, block_on, now, recipient_named};
 use crate::amounts::counted;
 use crate::failure::{FAILED, Failure};
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &ImportArgs, json: bool) -> Result<ExitCode, Failure> {
             store,
             format,
             recipient,
-            progress: Progress::new(&args.files),
+            progress: ImportProgress::new(&args.files),
             done: Imported::default(),
             failed: Vec::new(),
         };
@@ -68,7 +68,7 @@ struct Import<'a> {
     store: Arc<dyn Store>,
     format: Option<InputFormat>,
     recipient: Option<Recipient>,
-    progress: Progress,
+    progress: ImportProgress,
     done: Imported,
     failed: Vec<FailedFile>,
 }

@@ -9,14 +9,14 @@ use indicatif::{ProgressBar, ProgressStyle};
 const QUICK: u64 = 4 << 20;
 
 /// How far an import is, in bytes. Silent unless standard error is a terminal.
-pub(crate) struct Progress(Option<ProgressBar>);
+pub(crate) struct ImportProgress(Option<ProgressBar>);
 
-impl Progress {
+impl ImportProgress {
     pub(crate) fn new(files: &[PathBuf]) -> Self {
         let length = |file: &PathBuf| std::fs::metadata(file).map_or(0, |file| file.len());
         let bytes: u64 = files.iter().map(length).sum();
         let watched = (files.len() > 1 || bytes > QUICK) && std::io::stderr().is_terminal();
-        Progress(watched.then(|| {
+        ImportProgress(watched.then(|| {
             let bar = ProgressBar::new(bytes);
             if let Ok(style) = ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes} {msg}") {
                 bar.set_style(style);

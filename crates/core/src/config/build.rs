@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::options::{Options, unknown};
+use super::options::{ManagerOptions, unknown};
 use super::syntax::{ConfigNode, MAX_NESTING, read};
 use super::{ConfigError, ConfigErrorKind};
 use crate::decision::SummaryPlace;
@@ -117,8 +117,8 @@ impl<'n> ManagerParts<'n> {
         }
     }
 
-    fn options(&self) -> Result<Options<'n>, ConfigError> {
-        Options::new(self.name, self.known, self.positional, self.named, self.path.clone())
+    fn options(&self) -> Result<ManagerOptions<'n>, ConfigError> {
+        ManagerOptions::new(self.name, self.known, self.positional, self.named, self.path.clone())
     }
 }
 
@@ -182,21 +182,21 @@ fn build(parts: &ManagerParts<'_>, depth: usize) -> Result<SharedManager, Config
     })
 }
 
-fn sliding_window(options: &Options<'_>) -> Result<SlidingWindow, ConfigError> {
+fn sliding_window(options: &ManagerOptions<'_>) -> Result<SlidingWindow, ConfigError> {
     Ok(SlidingWindow { window_size: options.required_whole("window_size", 0)? })
 }
 
-fn turn_window(options: &Options<'_>) -> Result<TurnWindow, ConfigError> {
+fn turn_window(options: &ManagerOptions<'_>) -> Result<TurnWindow, ConfigError> {
     Ok(TurnWindow { max_turns: options.required_whole("max_turns", 0)? })
 }
 
-fn token_budget(options: &Options<'_>) -> Result<TokenBudget, ConfigError> {
+fn token_budget(options: &ManagerOptions<'_>) -> Result<TokenBudget, ConfigError> {
     let (max_tokens, reserve) = budget(options)?;
     Ok(TokenBudget { max_tokens, reserve })
 }
 
 /// A number of tokens of which something is left when the reserve is taken off.
-fn budget(options: &Options<'_>) -> Result<(usize, usize), ConfigError> {
+fn budget(options: &ManagerOptions<'_>) -> Result<(usize, usize), ConfigError> {
     let max_tokens = options.required_whole("max_tokens", 1)?;
     let reserve = options.whole("reserve", 0)?.unwrap_or(0);
     if reserve >= max_tokens {
@@ -206,7 +206,7 @@ fn budget(options: &Options<'_>) -> Result<(usize, usize), ConfigError> {
     Ok((max_tokens, reserve))
 }
 
-fn tool_result_truncator(options: &Options<'_>) -> Result<ToolResultTruncator, ConfigError> {
+fn tool_result_truncator(options: &ManagerOptions<'_>) -> Result<ToolResultTruncator, ConfigError> {
     let default = ToolResultTruncator::default();
     let keep = options.choice("keep", &[("head", Keep::Head), ("tail", Keep::Tail), ("both", Keep::Both)])?;
     Ok(ToolResultTruncator {
@@ -216,7 +216,7 @@ fn tool_result_truncator(options: &Options<'_>) -> Result<ToolResultTruncator, C
     })
 }
 
-fn clear_tool_results(options: &Options<'_>) -> Result<ClearToolResults, ConfigError> {
+fn clear_tool_results(options: &ManagerOptions<'_>) -> Result<ClearToolResults, ConfigError> {
     let default = ClearToolResults::default();
     Ok(ClearToolResults {
         keep_recent: options.whole("keep_recent", 0)?.unwrap_or(default.keep_recent),
@@ -225,7 +225,7 @@ fn clear_tool_results(options: &Options<'_>) -> Result<ClearToolResults, ConfigE
     })
 }
 
-fn pin(options: &Options<'_>) -> Result<Pin, ConfigError> {
+fn pin(options: &ManagerOptions<'_>) -> Result<Pin, ConfigError> {
     if options.is_empty() {
         return Err(options.missing_one_of(&["first", "last", "where"]));
     }
@@ -255,7 +255,7 @@ fn pin(options: &Options<'_>) -> Result<Pin, ConfigError> {
     })
 }
 
-fn trajectory_window(options: &Options<'_>) -> Result<TrajectoryWindow, ConfigError> {
+fn trajectory_window(options: &ManagerOptions<'_>) -> Result<TrajectoryWindow, ConfigError> {
     let default = TrajectoryWindow::default();
     let max_steps = options.whole("max_steps", 1)?.unwrap_or(default.max_steps);
     let given_first = options.whole("preserve_first", 0)?;
@@ -275,7 +275,7 @@ fn trajectory_window(options: &Options<'_>) -> Result<TrajectoryWindow, ConfigEr
     Ok(TrajectoryWindow { max_steps, preserve_first, preserve_last })
 }
 
-fn summarize(options: &Options<'_>) -> Result<Summarize, ConfigError> {
+fn summarize(options: &ManagerOptions<'_>) -> Result<Summarize, ConfigError> {
     let default = Summarize::default();
     let extent = match (options.whole("keep_recent", 0)?, options.decimal("ratio")?) {
         (Some(_), Some(_)) => {
@@ -307,7 +307,7 @@ fn summarize(options: &Options<'_>) -> Result<Summarize, ConfigError> {
     })
 }
 
-fn relevant(options: &Options<'_>) -> Result<Relevant, ConfigError> {
+fn relevant(options: &ManagerOptions<'_>) -> Result<Relevant, ConfigError> {
     let (max_tokens, reserve) = budget(options)?;
     let mut weights = Weights::default();
     if let Some(given) = options.object("weights", &["match", "recency", "need"])? {
@@ -325,7 +325,7 @@ fn relevant(options: &Options<'_>) -> Result<Relevant, ConfigError> {
     Ok(Relevant { max_tokens, weights, reserve })
 }
 
-fn auto(options: &Options<'_>) -> Result<Auto, ConfigError> {
+fn auto(options: &ManagerOptions<'_>) -> Result<Auto, ConfigError> {
     let default = Auto::default();
     let version = options.whole("version", 1)?.unwrap_or(1);
     if version != 1 {
@@ -335,7 +335,7 @@ fn auto(options: &Options<'_>) -> Result<Auto, ConfigError> {
     Ok(Auto { max_tokens, need: options.whole("need", 0)?.unwrap_or(default.need), ..default })
 }
 
-fn sticky(options: &Options<'_>, depth: usize) -> Result<Sticky, ConfigError> {
+fn sticky(options: &ManagerOptions<'_>, depth: usize) -> Result<Sticky, ConfigError> {
     let inner = sticky_inner(options, depth)?;
     let bound = inner.bound();
     if bound == 0 {
@@ -354,7 +354,7 @@ fn sticky(options: &Options<'_>, depth: usize) -> Result<Sticky, ConfigError> {
     Ok(Sticky { inner, high, low })
 }
 
-fn sticky_inner(options: &Options<'_>, depth: usize) -> Result<StickyInner, ConfigError> {
+fn sticky_inner(options: &ManagerOptions<'_>, depth: usize) -> Result<StickyInner, ConfigError> {
     let node = options.manager("inner")?;
     let path = format!("{}/inner", options.path);
     let owned;
@@ -387,7 +387,7 @@ fn sticky_inner(options: &Options<'_>, depth: usize) -> Result<StickyInner, Conf
     })
 }
 
-fn fit(options: &Options<'_>) -> Result<Fit, ConfigError> {
+fn fit(options: &ManagerOptions<'_>) -> Result<Fit, ConfigError> {
     let model = match options.text("model")? {
         None => None,
         Some(name) => Some(ModelName::parse(&name).map_err(|error| options.bad("model", error))?),

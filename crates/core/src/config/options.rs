@@ -7,7 +7,7 @@ use super::{ConfigError, ConfigErrorKind};
 use crate::nearest::nearest;
 
 /// Options as they were written, to be taken out one by one.
-pub(super) struct Options<'n> {
+pub(super) struct ManagerOptions<'n> {
     manager: &'static str,
     known: &'static [&'static str],
     given: Vec<(&'static str, &'n ConfigNode)>,
@@ -15,7 +15,7 @@ pub(super) struct Options<'n> {
     pub(super) path: String,
 }
 
-impl<'n> Options<'n> {
+impl<'n> ManagerOptions<'n> {
     /// Puts names to values: `positional` in the order of `known`, then `named`.
     pub(super) fn new(
         manager: &'static str,
@@ -24,14 +24,19 @@ impl<'n> Options<'n> {
         named: &'n [(String, ConfigNode)],
         path: String,
     ) -> Result<Self, ConfigError> {
-        if positional.len() > known.len() {
-            let message = match known {
+        // `notice` behind all others is given by name only.
+        let places = match known {
+            [places @ .., "notice"] => places,
+            all => all,
+        };
+        if positional.len() > places.len() {
+            let message = match places {
                 [] => format!("{manager} takes no options"),
-                _ => format!("{manager} takes at most {} values: {}", known.len(), known.join(", ")),
+                _ => format!("{manager} takes at most {} values: {}", places.len(), places.join(", ")),
             };
             return Err(ConfigError::new(ConfigErrorKind::BadOption, &path, message));
         }
-        let mut given: Vec<(&'static str, &'n ConfigNode)> = known.iter().copied().zip(positional).collect();
+        let mut given: Vec<(&'static str, &'n ConfigNode)> = places.iter().copied().zip(positional).collect();
         for (name, value) in named {
             let Some(&name) = known.iter().find(|known| **known == name) else {
                 return Err(unknown(
@@ -48,7 +53,7 @@ impl<'n> Options<'n> {
             }
             given.push((name, value));
         }
-        Ok(Options { manager, known, given, path })
+        Ok(ManagerOptions { manager, known, given, path })
     }
 
     /// Whether nothing at all is given.
@@ -188,11 +193,11 @@ impl<'n> Options<'n> {
         &self,
         name: &'static str,
         known: &'static [&'static str],
-    ) -> Result<Option<Options<'n>>, ConfigError> {
+    ) -> Result<Option<ManagerOptions<'n>>, ConfigError> {
         match self.get(name) {
             None => Ok(None),
             Some(ConfigNode::Object(members)) => {
-                Options::new(name, known, &[], members, format!("{}/{name}", self.path)).map(Some)
+                ManagerOptions::new(name, known, &[], members, format!("{}/{name}", self.path)).map(Some)
             }
             Some(other) => {
                 Err(self.wrong(name, &format!("an object with some of {}", known.join(", ")), other))

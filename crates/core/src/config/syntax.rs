@@ -8,7 +8,7 @@ use crate::json::{self, JsonKind, Raw};
 /// Managers inside managers, at most; more is a mistake, and recursion stays shallow.
 pub(super) const MAX_NESTING: usize = 32;
 
-/// A configuration before anybody knows what it means.
+/// A configuration that was read but not interpreted.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ConfigNode {
     Null,

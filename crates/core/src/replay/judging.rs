@@ -48,7 +48,7 @@ pub fn judge(
             let Slot::Message(entry) = slot else { continue };
             said += tokens(entry);
             heard += 1;
-            protected.hear(entry, tokens(entry));
+            protected.observe(entry, tokens(entry));
             if entry.role == Role::User {
                 task = Some(position);
             }
@@ -109,7 +109,7 @@ struct ProtectedTokens {
 }
 
 impl ProtectedTokens {
-    fn hear(&mut self, entry: &Entry, tokens: u64) {
+    fn observe(&mut self, entry: &Entry, tokens: u64) {
         match entry.role {
             Role::System if !self.body_began => self.system += tokens,
             Role::System => {}

@@ -65,7 +65,7 @@ pub fn simulate(
             run.tally.stopped = Some(error.to_string());
             break;
         }
-        run.hear(position, slot);
+        run.observe(position, slot);
     }
     run.finish()
 }
@@ -135,7 +135,7 @@ impl<'n> Simulation<'n> {
     }
 
     /// Takes in what stands at a position of the conversation.
-    fn hear(&mut self, position: u64, slot: &Slot) {
+    fn observe(&mut self, position: u64, slot: &Slot) {
         match slot {
             Slot::Message(entry) => {
                 self.said.push(entry_tokens(self.cx.counter.tokenizer, entry));
@@ -271,7 +271,7 @@ impl<'n> Simulation<'n> {
         let is_another =
             asked.is_some_and(|(asked, model)| asked != model.model() && asked != model.to_string());
         if let Some(reported) = meta.usage.as_ref().and_then(Usage::input).filter(|_| !is_another) {
-            self.calibration.hear(tokens.counted as u64, reported);
+            self.calibration.observe(tokens.counted as u64, reported);
         }
     }
 

@@ -181,7 +181,7 @@ impl Assembler {
     }
 }
 
-/// Who watches the reply grow, if anybody does.
+/// What is called as the reply grows, if anything.
 type Sink<'s> = Option<&'s mut dyn FnMut(Delta)>;
 
 /// What the events read so far amount to.

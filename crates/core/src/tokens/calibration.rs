@@ -101,7 +101,7 @@ impl Calibration {
     }
 
     /// Takes in one reply: tokens of its request as estimated without a factor, and as its provider reported them.
-    pub fn hear(&mut self, estimated: u64, reported: u64) {
+    pub fn observe(&mut self, estimated: u64, reported: u64) {
         if estimated == 0 || reported == 0 {
             return;
         }
@@ -135,19 +135,19 @@ mod tests {
     fn a_factor_follows_the_median_in_steps_of_a_tenth() {
         let mut known = Calibration::default();
         assert_eq!(known.factor(), Factor::ONE);
-        known.hear(1000, 1200);
+        known.observe(1000, 1200);
         assert_eq!(known.factor(), Factor::of(1.2));
-        known.hear(1000, 9000);
+        known.observe(1000, 9000);
         assert_eq!(known.factor(), Factor::of(1.32), "the median of two is far away, and a step is a tenth");
         for _ in 0..20 {
-            known.hear(1000, 900);
+            known.observe(1000, 900);
         }
         assert_eq!(known.factor(), Factor::of(0.9));
-        known.hear(0, 5);
-        known.hear(5, 0);
+        known.observe(0, 5);
+        known.observe(5, 0);
         assert_eq!(known.factor(), Factor::of(0.9), "nothing was said");
         let mut wild = Calibration::default();
-        wild.hear(1, 1_000_000);
+        wild.observe(1, 1_000_000);
         assert_eq!(wild.factor(), Factor::of(2.0));
     }
 

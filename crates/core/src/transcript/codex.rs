@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use super::draft::{Between, ConversationDraft, finish};
+use super::draft::{BetweenEntries, ConversationDraft, finish};
 use super::lines::{JsonLine, MemberReaders, first_objects, lines, not_this_format, object};
 use super::print::{PrintedObject, list};
 use super::{FoundMessage, Parent, ReadConversation, Source, Transcript, TranscriptError};
@@ -121,7 +121,7 @@ impl Rollout {
                 if word == "token_count"
                     && let Some(usage) = usage(&inner)
                 {
-                    self.draft.say(Between::Usage(usage));
+                    self.draft.say(BetweenEntries::Usage(usage));
                 }
                 self.draft.note(line.number, word, Some(line.text));
             }
@@ -167,7 +167,7 @@ impl Rollout {
     fn compacted(&mut self, line: JsonLine<'_>, compacted: &Object<'_>) {
         let covers = self.draft.found.len();
         if let Some(text) = compacted.text("message").filter(|text| !text.is_empty()) {
-            self.draft.say(Between::Summary { text: text.into_owned(), covers, by: "codex" });
+            self.draft.say(BetweenEntries::Summary { text: text.into_owned(), covers, by: "codex" });
         }
         self.draft.note(line.number, "compacted", Some(line.text));
     }
@@ -273,8 +273,8 @@ mod tests {
             reasoning: Some(4),
             ..Usage::default()
         };
-        let summary = Between::Summary { text: "Listed the files.".into(), covers: 5, by: "codex" };
-        assert_eq!(draft.between, [(5, Between::Usage(usage)), (5, summary)]);
+        let summary = BetweenEntries::Summary { text: "Listed the files.".into(), covers: 5, by: "codex" };
+        assert_eq!(draft.between, [(5, BetweenEntries::Usage(usage)), (5, summary)]);
     }
 
     #[test]

@@ -18,12 +18,12 @@ pub(super) struct ConversationDraft {
     /// Where each message begins in the text.
     bytes: Vec<usize>,
     /// What happened between the messages: after how many of them, and what.
-    pub(super) between: Vec<(usize, Between)>,
+    pub(super) between: Vec<(usize, BetweenEntries)>,
 }
 
 /// What a source says between its messages.
 #[derive(Debug, PartialEq)]
-pub(super) enum Between {
+pub(super) enum BetweenEntries {
     /// One text took the place of the first so many messages.
     Summary { text: String, covers: usize, by: &'static str },
     /// The first so many messages are no longer sent.
@@ -39,7 +39,7 @@ impl ConversationDraft {
     }
 
     /// Something the source says now, after the messages so far.
-    pub(super) fn say(&mut self, what: Between) {
+    pub(super) fn say(&mut self, what: BetweenEntries) {
         self.between.push((self.found.len(), what));
     }
 
@@ -125,11 +125,11 @@ fn read_good(wire: Wire, found: &[FoundMessage]) -> Good {
 }
 
 /// Turns what a source said after so many messages into what holds for the entries they became.
-fn settle(conversation: &mut ReadConversation, places: &[usize], after: usize, what: Between) {
+fn settle(conversation: &mut ReadConversation, places: &[usize], after: usize, what: BetweenEntries) {
     let entries_of = |messages: usize| places.partition_point(|place| *place < messages);
     let after = entries_of(after);
     let decision = match what {
-        Between::Usage(usage) => {
+        BetweenEntries::Usage(usage) => {
             let reply =
                 conversation.entries.iter_mut().take(after).rfind(|entry| entry.role == Role::Assistant);
             if let Some(reply) = reply {
@@ -137,7 +137,7 @@ fn settle(conversation: &mut ReadConversation, places: &[usize], after: usize, w
             }
             return;
         }
-        Between::Summary { text, covers, by } => {
+        BetweenEntries::Summary { text, covers, by } => {
             // Instructions are anchored: a summary stands beside them, not for them.
             let first = conversation.entries.iter().take_while(|entry| entry.role == Role::System).count();
             let end = group_start(&conversation.entries, entries_of(covers).min(after));
@@ -156,7 +156,7 @@ fn settle(conversation: &mut ReadConversation, places: &[usize], after: usize, w
                 scope: None,
             }
         }
-        Between::Cut { before, by } => {
+        BetweenEntries::Cut { before, by } => {
             let before = group_start(&conversation.entries, entries_of(before).min(after));
             if before == 0 {
                 return;
@@ -167,6 +167,8 @@ fn settle(conversation: &mut ReadConversation, places: &[usize], after: usize, w
                 by: by.into(),
                 scope: None,
                 kept: Vec::new(),
+                owed: Vec::new(),
+                notice: None,
                 factor: None,
             }
         }
@@ -218,8 +220,8 @@ mod tests {
     #[test]
     fn a_summary_leaves_the_instructions_and_splits_no_exchange() {
         let mut draft = draft(&TALK);
-        draft.say(Between::Summary { text: "It rains.".into(), covers: 3, by: "test" });
-        draft.say(Between::Summary { text: "It rains.".into(), covers: 5, by: "test" });
+        draft.say(BetweenEntries::Summary { text: "It rains.".into(), covers: 3, by: "test" });
+        draft.say(BetweenEntries::Summary { text: "It rains.".into(), covers: 5, by: "test" });
         let read = draft.finish(Wire::OpenaiChat, &mut Vec::new());
         let covers: Vec<_> = read
             .decisions
@@ -235,7 +237,7 @@ mod tests {
     #[test]
     fn a_cut_moves_back_to_where_the_exchange_begins() {
         let mut draft = draft(&TALK);
-        draft.say(Between::Cut { before: 3, by: "test" });
+        draft.say(BetweenEntries::Cut { before: 3, by: "test" });
         let read = draft.finish(Wire::OpenaiChat, &mut Vec::new());
         assert!(matches!(read.decisions[0].decision, Decision::Cut { before: 2, .. }));
     }
@@ -243,7 +245,7 @@ mod tests {
     #[test]
     fn usage_belongs_to_the_reply_before_it() {
         let mut draft = draft(&TALK[..4]);
-        draft.say(Between::Usage(Usage { output: Some(7), ..Usage::default() }));
+        draft.say(BetweenEntries::Usage(Usage { output: Some(7), ..Usage::default() }));
         let read = draft.finish(Wire::OpenaiChat, &mut Vec::new());
         let usage = read.entries[2].meta.as_ref().unwrap().usage.as_ref().unwrap();
         assert_eq!(usage.output, Some(7));

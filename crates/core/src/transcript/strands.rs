@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::draft::{Between, ConversationDraft, finish};
+use super::draft::{BetweenEntries, ConversationDraft, finish};
 use super::lines::{MemberReaders, not_this_format, object};
 use super::print::compact;
 use super::{FoundMessage, Source, Transcript, TranscriptError};
@@ -173,9 +173,9 @@ fn manager_state(draft: &mut ConversationDraft, about: &Object<'_>, numbers: &[u
         Some(content) => {
             let texts = content.elements().filter_map(|block| block.get("text").and_then(Raw::string));
             let text = texts.collect::<Vec<_>>().join("\n");
-            draft.say(Between::Summary { text, covers: gone, by: "strands" });
+            draft.say(BetweenEntries::Summary { text, covers: gone, by: "strands" });
         }
-        None => draft.say(Between::Cut { before: gone, by: "strands" }),
+        None => draft.say(BetweenEntries::Cut { before: gone, by: "strands" }),
     }
 }
 
@@ -291,13 +291,13 @@ mod tests {
     #[test]
     fn what_the_manager_removed_is_a_cut_or_a_summary() {
         let (drafts, _) = found_in_folder(&folder()).unwrap();
-        assert_eq!(drafts[0].between, [(4, Between::Cut { before: 2, by: "strands" })]);
+        assert_eq!(drafts[0].between, [(4, BetweenEntries::Cut { before: 2, by: "strands" })]);
         let mut files = folder();
         files[1].1 = r#"{"agent_id":"default","conversation_manager_state":{"__name__":"SummarizingConversationManager",
             "removed_message_count":3,"summary_message":{"role":"user","content":[{"text":"They spoke."}]}}}"#
             .into();
         let (drafts, _) = found_in_folder(&files).unwrap();
-        let summary = Between::Summary { text: "They spoke.".into(), covers: 3, by: "strands" };
+        let summary = BetweenEntries::Summary { text: "They spoke.".into(), covers: 3, by: "strands" };
         assert_eq!(drafts[0].between, [(4, summary)]);
     }
 
@@ -312,7 +312,7 @@ mod tests {
             "{}",
             failed[0]
         );
-        assert_eq!(drafts[0].between, [(3, Between::Cut { before: 1, by: "strands" })]);
+        assert_eq!(drafts[0].between, [(3, BetweenEntries::Cut { before: 1, by: "strands" })]);
     }
 
     #[test]

@@ -97,7 +97,7 @@ impl Rendered {
     /// The same with everything repaired that the check finds in it.
     fn repaired(mut self, wire: Wire, options: RenderOptions<'_>, around: Option<&Body>) -> Self {
         let text = self.body(wire, around);
-        // Its parts are JSON; together they may be nested deeper than anybody reads.
+        // Its parts are JSON; together they may be nested deeper than readers accept.
         let body = if self.is_shallow() {
             Raw::trusted(&text)
         } else {

@@ -23,7 +23,7 @@ pub(super) struct Anchor {
 
 impl Anchor {
     /// Takes in one reply: tokens of its request as estimated without a factor, and as its provider reported them.
-    pub(super) fn hear(&mut self, estimated: u64, reported: u64) {
+    pub(super) fn observe(&mut self, estimated: u64, reported: u64) {
         if reported == 0 {
             return;
         }
@@ -84,7 +84,7 @@ mod tests {
     fn heard(pairs: &[(u64, u64)]) -> Anchor {
         let mut anchor = Anchor::default();
         for (estimated, reported) in pairs {
-            anchor.hear(*estimated, *reported);
+            anchor.observe(*estimated, *reported);
         }
         anchor
     }
@@ -118,7 +118,7 @@ mod tests {
         anchor.restart();
         assert_eq!(anchor.total(300, Factor::ONE), 1300, "nothing better is known yet");
         assert!(anchor.is_uncertain());
-        anchor.hear(50, 5000);
+        anchor.observe(50, 5000);
         assert_eq!(anchor, heard(&[(50, 5000)]));
         assert!(Anchor::default().is_uncertain());
     }

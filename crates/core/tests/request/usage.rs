@@ -194,9 +194,9 @@ fn totals(sessions: &[Vec<Call>]) -> (Vec<Judged<'_>>, Vec<f64>) {
                 && call.estimated >= last.estimated + TELLING
                 && call.reported > last.reported
             {
-                calibration.hear(call.estimated - last.estimated, call.reported - last.reported);
+                calibration.observe(call.estimated - last.estimated, call.reported - last.reported);
             }
-            anchor.hear(call.estimated, call.reported);
+            anchor.observe(call.estimated, call.reported);
             if call.in_context >= 3 {
                 let factor = calibration.factor();
                 let back = |earlier: &&Call| {

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::ledger::{Batch, LedgerItem};
 use super::meter::StepMeter;
-use super::recorder::{Stash, StepKeeper};
+use super::recorder::{Stash, StepRecorder};
 use super::{Injection, Shared};
 use crate::advance::{AgentCall, FlowEvent, StepRow};
 use crate::error::{RunError, RunErrorKind};
@@ -37,7 +37,7 @@ pub(crate) struct Execution<'s> {
     pub(super) provider: Arc<dyn Provider>,
     tools: Toolbox,
     pub(super) meter: Arc<StepMeter>,
-    pub(super) keeper: Arc<StepKeeper>,
+    pub(super) keeper: Arc<StepRecorder>,
     pub(super) counter: Counter,
 }
 
@@ -146,7 +146,7 @@ impl<'s> Execution<'s> {
             shared.add_recall(&mut tools).map_err(Unanswered::Failed)?;
         }
         let counter = Counter::for_model(Some(&provider.describe().model));
-        let keeper = Arc::new(StepKeeper {
+        let keeper = Arc::new(StepRecorder {
             shared: Arc::clone(shared),
             conversation: shared.conversation.clone(),
             key: call.key.clone(),
@@ -310,15 +310,15 @@ fn meaning(text: &str, schema: Option<&Value>) -> Result<Value, String> {
     problem.map_or(Ok(value), Err)
 }
 
-/// The conversation a keeper writes to, for calls that are no step.
-pub(super) fn aside(
+/// A recorder for calls that are not a step of their own, such as those that summarise.
+pub(super) fn side_recorder(
     shared: &Arc<Shared>,
     conversation: &ConversationId,
     key: String,
     meter: &Arc<StepMeter>,
     counter: Counter,
-) -> Arc<StepKeeper> {
-    Arc::new(StepKeeper {
+) -> Arc<StepRecorder> {
+    Arc::new(StepRecorder {
         shared: Arc::clone(shared),
         conversation: conversation.clone(),
         key,

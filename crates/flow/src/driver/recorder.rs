@@ -26,7 +26,7 @@ use crate::passed_values::EntryId;
 use crate::turns::LoopScope;
 
 /// Keeps what a step says.
-pub(crate) struct StepKeeper {
+pub(crate) struct StepRecorder {
     pub(super) shared: Arc<Shared>,
     pub(super) conversation: ConversationId,
     pub(super) key: String,
@@ -90,7 +90,7 @@ impl Prompted {
     }
 }
 
-impl StepKeeper {
+impl StepRecorder {
     pub(super) fn stash(&self) -> MutexGuard<'_, Stash> {
         self.stash.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -167,7 +167,7 @@ impl StepKeeper {
         Some(Durable { batch, cut })
     }
 
-    /// Writes down that an overflow cut the sheet: the turns that went are not sent to anybody in the loop again.
+    /// Writes down that an overflow cut the sheet: the turns it left out are not sent to any agent in the loop again.
     fn overflowed(&self, stash: &mut Stash, before: u64) -> Option<HistoryCut> {
         let stay = stash.places.iter().skip(before as usize);
         let stay =
@@ -343,7 +343,7 @@ impl StepKeeper {
     }
 }
 
-impl Keeper for StepKeeper {
+impl Keeper for StepRecorder {
     fn conversation(&self) -> &ConversationId {
         &self.conversation
     }

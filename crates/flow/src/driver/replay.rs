@@ -1,4 +1,4 @@
-//! Where a stored run stands: what was recorded happens again, without anybody being asked.
+//! The state of a stored run: its recorded events are applied again, and no model is asked.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;

@@ -151,7 +151,7 @@ impl Engine {
         let actions = shared.advance(FlowEvent::Started);
         let mut batch = Batch { run: Some(Box::new(run.clone())), ..Batch::default() };
         batch.spans.push(run_span(&run, StepStatus::Running));
-        // The run exists before anybody is told of it, and before anybody is asked anything.
+        // The run is stored before it is announced, and before any model is asked.
         let (first, rest): (Vec<Action>, Vec<Action>) =
             actions.into_iter().partition(|action| matches!(action, Action::Write(_)));
         for action in first {

@@ -12,7 +12,7 @@ use scrollback_core::{Decision, Entry, Record, Role, Span, SummaryPlace, Time};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::call::{Execution, Unanswered, aside, spoken};
+use super::call::{Execution, Unanswered, side_recorder, spoken};
 use super::ledger::{Batch, Ledger, LedgerItem};
 use super::meter::StepMeter;
 use crate::error::RunErrorKind;
@@ -101,7 +101,7 @@ impl Execution<'_> {
         let key = format!("{}~summarize", self.call.key);
         let account = self.call.account;
         let meter = Arc::new(StepMeter::new(self.shared, &key, account, ceiling, RunUsage::default()));
-        let keeper = aside(self.shared, &self.shared.conversation, key, &meter, counter);
+        let keeper = side_recorder(self.shared, &self.shared.conversation, key, &meter, counter);
         let evaluation = Uuid::from_u128(self.call.evaluation.as_u128().rotate_left(64));
         let mut record = Record::new();
         let said = [(Role::System, short.system_prompt.clone().unwrap_or_default()), (Role::User, text)];
@@ -250,6 +250,7 @@ fn asked(plan: &Condensing) -> (Record, SummaryAsk) {
         place: SummaryPlace::Assistant,
         summarizer: "offline".into(),
         scope: None,
+        cites: None,
     };
     (record, ask)
 }

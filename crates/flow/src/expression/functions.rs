@@ -26,7 +26,7 @@ pub(super) enum ExprFunction {
     Default,
 }
 
-/// Largest compiled pattern, in bytes: far more than anybody writes in 2,048 characters without counted repetitions.
+/// Largest compiled pattern, in bytes: far more than 2,048 characters need without counted repetitions.
 const PATTERN_SIZE: usize = 1 << 20;
 
 impl ExprFunction {

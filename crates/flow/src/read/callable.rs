@@ -34,7 +34,7 @@ pub fn callable_model(written: &str) -> Result<ModelName, NotCallable> {
         (_, Some(_)) => refused("only openai models have a choice of interface".into()),
         (Provider::Gemini | Provider::Bedrock, _) => {
             let provider = model.provider();
-            refused(format!("models of {provider} are named for counting and converting, and not called"))
+            refused(format!("models of {provider} are for counting and converting only and cannot be called"))
         }
         (Provider::Offline, _) if model.model() != "echo" && !model.model().starts_with("script=") => {
             refused("there are offline:echo and offline:script=FILE".into())

@@ -11,7 +11,7 @@ use crate::problem::Code;
 use crate::settings::SettingOrigin;
 use crate::{Expression, FlowTemplate};
 
-/// Most iterations anybody may ask for.
+/// The largest `max_loops`.
 const MOST_LOOPS: u64 = 100_000;
 /// Iterations where the flow does not say how many.
 const USUAL_LOOPS: u32 = 5;

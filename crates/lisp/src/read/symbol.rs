@@ -18,7 +18,7 @@ impl Symbol {
 /// No name.
 const NONE: Symbol = Symbol(u32::MAX);
 
-/// Names met lately, by a few of their bytes.
+/// Names met recently, by a few of their bytes.
 const RECENT: usize = 128;
 
 /// Names that are found by looking at all of them; beyond that they are hashed.

@@ -221,7 +221,7 @@ impl Machine {
                 // The caller of the builtin looks at the frames again.
                 return Ok(if let Called::Done = came { Called::Frames } else { came });
             }
-            // A work that calls again is called again before anybody comes here.
+            // A work that calls again is called again before control comes here.
             WorkNext::Again(_) => {}
         }
         Ok(Called::Frames)

@@ -12,7 +12,7 @@ use crate::problem::HttpProblem;
 pub(crate) const LARGE: usize = 64 << 10;
 
 /// Does work on so many bytes: on another thread if they are many.
-pub(crate) async fn aside<T: Send + 'static>(
+pub(crate) async fn offload<T: Send + 'static>(
     bytes: usize,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, HttpProblem> {
@@ -59,9 +59,9 @@ mod tests {
     async fn only_large_work_leaves_the_thread() {
         let here = thread::current().id();
         let on = || thread::current().id();
-        assert_eq!(aside(LARGE - 1, on).await.unwrap(), here);
-        assert_ne!(aside(LARGE, on).await.unwrap(), here);
-        let failed: Result<(), HttpProblem> = aside(LARGE, || panic!("as it should")).await;
+        assert_eq!(offload(LARGE - 1, on).await.unwrap(), here);
+        assert_ne!(offload(LARGE, on).await.unwrap(), here);
+        let failed: Result<(), HttpProblem> = offload(LARGE, || panic!("as it should")).await;
         assert_eq!(failed.unwrap_err().code, "internal");
     }
 }

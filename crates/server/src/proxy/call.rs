@@ -347,7 +347,7 @@ impl ProxyCall {
 
     /// Writes the summary that the managers ask for. One that fails leaves everything as it was.
     async fn serve_summary(&self, plan: &Arc<CallPlan>, recorded: &mut RecordedCall) -> Result<(), NotAsked> {
-        let (policy, cx) = (Arc::clone(&plan.policy), Arc::clone(&plan.cx));
+        let (policy, cx) = (Arc::clone(&plan.policy), plan.cx_in(recorded.conversation()));
         let wanted = recorded.look(move |record| next_summary(record, &*policy.manager, &cx)).await;
         let Some(ask) = wanted.map_err(NotAsked::Store)? else { return Ok(()) };
         let (app, record) = (&self.app, recorded.record());

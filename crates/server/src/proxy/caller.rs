@@ -192,7 +192,7 @@ impl Caller for ProxyCaller<'_> {
         self.call.count(&self.plan.asked, ended.status.as_str());
         let usage = ended.reply.and_then(|reply| reply.meta.usage.as_ref());
         let tenant = &self.call.caller.tenant;
-        self.call.app.calibrations.hear(tenant, &self.model(), prepared.tokens.as_ref(), usage);
+        self.call.app.calibrations.observe(tenant, &self.model(), prepared.tokens.as_ref(), usage);
         self.log(call, ended);
         self.span(prepared, call, ended);
     }
@@ -342,7 +342,7 @@ impl ProxyCall {
         let memory = self.app.memory.share(&self.caller.tenant);
         let mut tee = Tee::new(asked.wire(), shape, source, patience, memory);
         // An error that comes inside a reply is seen before anything was handed on.
-        let problem = tee.peek().await.map(|problem| ProviderError::told(&problem));
+        let problem = tee.peek().await.map(|problem| ProviderError::reported(&problem));
         match problem {
             Some(error) if matches!(error.kind, ErrorKind::ContextOverflow(_)) => {
                 let body = Bytes::from(tee.kept().concat());

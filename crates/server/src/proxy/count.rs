@@ -10,7 +10,7 @@ use scrollback_core::wire::Wire;
 use scrollback_core::{Record, View};
 use serde_json::json;
 
-use super::background::aside;
+use super::background::offload;
 use super::call::ProxyCall;
 use super::caller::told;
 use super::client_request::{ClientRequest, RequestTarget};
@@ -41,7 +41,7 @@ pub(super) async fn answer(
     let plan = Arc::new(CallPlan::new(app, &call.caller.tenant, asked, origin, carries, policy, state));
     let bytes = record.slots().iter().map(size).sum();
     let counting = Arc::clone(&plan);
-    let prepared = aside(bytes, move || {
+    let prepared = offload(bytes, move || {
         let mut prepared = counting.prepared_to_count(&record).map_err(|error| not_prepared(&error))?;
         let cx = &counting.cx;
         prepared.tokens.get_or_insert_with(|| RequestTokens::of(&View::of(&record, cx), cx));

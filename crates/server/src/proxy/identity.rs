@@ -143,7 +143,7 @@ pub(crate) struct Seeking<'s> {
 }
 
 impl Seeking<'_> {
-    /// The place for a request that names nothing, by what was said here lately. The store has the last word: it refuses
+    /// The place for a request that names nothing, by what was said here recently. The store has the last word: it refuses
     /// to write what it knows better, and then the place is to be found. Asked first, it would be asked twice for every
     /// request.
     pub(crate) fn guess(&self) -> Result<Option<Placement>, HttpProblem> {

@@ -1,4 +1,4 @@
-//! Records that were used lately, so that a conversation that goes on is not read again.
+//! Records that were used recently, so that a conversation that goes on is not read again.
 //!
 //! A record that is found by its conversation is only used if the store still has it so: the caller has just learnt there
 //! the link of the last entry, and when something was written or erased last. Other servers may do so whenever they like.
@@ -103,7 +103,7 @@ pub(super) fn size(slot: &Slot) -> usize {
     }
 }
 
-/// The records used lately.
+/// The records used recently.
 #[derive(Debug, Default)]
 pub(crate) struct RecentRecords(Mutex<CacheState>);
 

@@ -1,4 +1,4 @@
-//! What every store must do, as a suite anybody can run against theirs.
+//! What every store must do, as a suite that any implementation can be run against.
 //!
 //! Each case gets a tenant of its own, so that one database serves them all, and ends with a verification of everything it
 //! wrote.

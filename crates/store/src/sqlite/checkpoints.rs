@@ -2,7 +2,7 @@
 //!
 //! A commit goes to the log; sooner or later its pages have to be copied into the file, and synced there. A commit that runs when
 //! the log is full does that while all others wait. So most of it is done here before: on a thread of its own,
-//! on a connection of its own, without keeping anybody from reading or writing.
+//! on a connection of its own, without blocking readers or writers.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;

@@ -39,7 +39,7 @@ const STEPS: i32 = 4_000;
 /// Entries that wait before their words are put into the index together. Each search reads all of them.
 const TOGETHER: usize = 32;
 
-/// Most entries that are put into the index in one transaction, so that an import needs no more memory than anybody else.
+/// Most entries that are put into the index in one transaction, so that an import needs no more memory than other work.
 const AT_ONCE: usize = 256;
 
 /// What happens to the words of an entry.

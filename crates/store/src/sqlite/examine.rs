@@ -12,7 +12,7 @@ use crate::engine::examine::Examined;
 use crate::engine::verify::ProblemKind;
 use crate::error::StoreError;
 
-/// Problems of pages that are told: a file that is broken has more than anybody reads.
+/// How many problems of pages are reported: a broken file has more than a person would read.
 const TOLD: u32 = 100;
 
 /// Examines a file, on a connection of its own.

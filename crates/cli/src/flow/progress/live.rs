@@ -76,8 +76,8 @@ impl Live {
     }
 
     /// Takes in a piece of a reply.
-    pub(super) fn hear(&self, key: &str, text: &str) {
-        self.shown().hear(key, text);
+    pub(super) fn observe(&self, key: &str, text: &str) {
+        self.shown().observe(key, text);
     }
 
     /// Takes the display away, and waits for that within reason.

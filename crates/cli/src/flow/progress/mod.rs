@@ -109,7 +109,7 @@ impl Progress {
         let live = Arc::clone(live);
         Some(Arc::new(move |key, delta| {
             if let Delta::Text(text) = delta {
-                live.hear(key, text);
+                live.observe(key, text);
             }
         }))
     }

@@ -77,7 +77,7 @@ impl LiveDisplay {
     }
 
     /// Takes in a piece of a reply.
-    pub(super) fn hear(&mut self, key: &str, text: &str) {
+    pub(super) fn observe(&mut self, key: &str, text: &str) {
         if self.step != key {
             self.begin(key);
         }
@@ -232,7 +232,7 @@ mod tests {
         let head = "chat[2]/clarify · iteration 2 of 5 · turns 3 of 4 · 120 of 5000 tokens · $0.00215 of $0.50 · 7 s";
         assert_eq!(shown.lines(7, 200, None), head);
         let redactor = Redactor::new(&Options::default()).unwrap();
-        shown.hear("chat[2]/clarify", "Which date\n do you li");
+        shown.observe("chat[2]/clarify", "Which date\n do you li");
         assert_eq!(shown.lines(7, 200, Some(&redactor)), format!("{head}\n  Which date do you"));
         let narrow = shown.lines(7, 40, Some(&redactor));
         let lines = [
@@ -269,20 +269,20 @@ mod tests {
         let redactor = Redactor::new(&Options::default()).unwrap();
         let key = format!("sk-proj-{}", "aB3dE5".repeat(8));
         let mut shown = shown();
-        shown.hear("chat[2]/clarify", "use ");
+        shown.observe("chat[2]/clarify", "use ");
         for letter in key.chars() {
-            shown.hear("chat[2]/clarify", &letter.to_string());
+            shown.observe("chat[2]/clarify", &letter.to_string());
             assert!(
                 !shown.lines(0, 200, Some(&redactor)).contains("sk-"),
                 "{}",
                 shown.lines(0, 200, Some(&redactor))
             );
         }
-        shown.hear("chat[2]/clarify", " now ");
+        shown.observe("chat[2]/clarify", " now ");
         assert!(shown.lines(0, 200, Some(&redactor)).ends_with("\n  use [redacted:openai] now"));
         // However long the reply is, what is kept of it begins with a whole word.
         for _ in 0..2000 {
-            shown.hear("chat[2]/clarify", &format!("{key} and more "));
+            shown.observe("chat[2]/clarify", &format!("{key} and more "));
         }
         assert!(shown.reply.len() <= 2 * KEPT + key.len() + 10);
         assert!(!shown.lines(0, 4000, Some(&redactor)).contains("aB3dE5"));

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 
 use self::line::{SessionLine, Strand, blocks};
 use self::tree::{MessageNode, ParentLink, Path, Tree};
-use super::draft::{Between, ConversationDraft, finish};
+use super::draft::{BetweenEntries, ConversationDraft, finish};
 use super::lines::{MemberReaders, first_objects, lines, not_this_format};
 use super::print::{PrintedObject, list};
 use super::{FoundMessage, Parent, Relation, Source, Transcript, TranscriptError};
@@ -181,7 +181,7 @@ impl<'l, 'a> SessionReader<'l, 'a> {
                     draft.found.iter().position(|found| found.source.id.as_deref() == Some(kept.as_ref()))
                 });
                 let covers = covers.unwrap_or(draft.found.len());
-                draft.say(Between::Summary { text: message.texts(), covers, by: "claude-code" });
+                draft.say(BetweenEntries::Summary { text: message.texts(), covers, by: "claude-code" });
                 draft.note(first.line.number, "isCompactSummary", Some(first.line.text));
             } else {
                 let lines: Vec<&SessionLine<'_>> =

@@ -101,7 +101,7 @@ fn a_compaction_is_a_summary_of_everything_before_it() {
         "the chain goes on through the logical parent"
     );
     let text = "This session is being continued. They counted.".into();
-    assert_eq!(drafts[0].between, [(3, Between::Summary { text, covers: 3, by: "claude-code" })]);
+    assert_eq!(drafts[0].between, [(3, BetweenEntries::Summary { text, covers: 3, by: "claude-code" })]);
     assert_eq!(notes(&drafts[0]), [(4, "system"), (5, "isCompactSummary")]);
 }
 
@@ -109,7 +109,7 @@ fn a_compaction_is_a_summary_of_everything_before_it() {
 fn messages_that_a_compaction_kept_are_not_covered() {
     let (drafts, _) = found(fixture!("kept-segment")).unwrap();
     let text = "They counted.".into();
-    assert_eq!(drafts[0].between, [(4, Between::Summary { text, covers: 2, by: "claude-code" })]);
+    assert_eq!(drafts[0].between, [(4, BetweenEntries::Summary { text, covers: 2, by: "claude-code" })]);
 }
 
 #[test]

@@ -57,11 +57,28 @@ pub(crate) fn parse(body: Raw<'_>, options: &ParseOptions) -> Result<Parsed, Wir
             return Err(WireError::bad_input(problem).at("/input"));
         }
     }
-    parsed.tools = members
-        .get("tools")
-        .filter(|list| list.kind() == JsonKind::Array)
-        .map(|list| tools(Wire::OpenaiResponses, "/tools", list, |tool| tool.get("name")));
+    parsed.tools = members.get("tools").filter(|list| list.kind() == JsonKind::Array).map(|list| {
+        tools(Wire::OpenaiResponses, "/tools", list, |tool| tool.get("name")).with_names(namespaced(list))
+    });
     Ok(parsed)
+}
+
+/// The tools inside namespaces, by their names with the namespace in front.
+fn namespaced(list: Raw<'_>) -> Vec<String> {
+    let mut names = Vec::new();
+    for space in
+        list.elements().filter(|tool| tool.get("type").and_then(Raw::string).as_deref() == Some("namespace"))
+    {
+        let Some(namespace) = space.get("name").and_then(Raw::string) else { continue };
+        let inside = space.get("tools").into_iter().flat_map(Raw::elements);
+        let inside = inside.filter_map(|tool| tool.get("name").and_then(Raw::string));
+        names.extend(inside.map(|name| in_namespace(&namespace, &name)));
+    }
+    names
+}
+
+fn in_namespace(namespace: &str, name: &str) -> String {
+    format!("{}__{name}", namespace.trim_end_matches('_'))
 }
 
 /// Reads one item, a list of items that are one entry, or the value of `instructions`.
@@ -191,6 +208,16 @@ fn read_run(source: &Arc<str>, path: impl Fn(usize) -> At<'static>) -> Result<En
     Ok(entry)
 }
 
+/// The name of a called tool, with its namespace in front where it has one: `mcp__scrollback__search`.
+fn qualified(item: &Object<'_>, source: &Arc<str>) -> Option<Text> {
+    let name = optional_text(item, "name", source)?;
+    let namespace = item.get("namespace").and_then(Raw::string).unwrap_or_default();
+    Some(match &*namespace {
+        "" => name,
+        namespace => Text::from(in_namespace(namespace, &name.as_str()).as_str()),
+    })
+}
+
 fn read_model_item(
     raw: Raw<'_>,
     source: &Arc<str>,
@@ -212,12 +239,12 @@ fn read_model_item(
         "function_call" => {
             let id = id_text(&item, "call_id", source, path)?;
             let arguments = optional("arguments").unwrap_or_else(|| Text::from(""));
-            call_block(raw, source, id, optional("name"), arguments, CallStyle::Function)
+            call_block(raw, source, id, qualified(&item, source), arguments, CallStyle::Function)
         }
         "custom_tool_call" => {
             let id = id_text(&item, "call_id", source, path)?;
             let arguments = optional("input").unwrap_or_else(|| Text::from(""));
-            call_block(raw, source, id, optional("name"), arguments, CallStyle::Custom)
+            call_block(raw, source, id, qualified(&item, source), arguments, CallStyle::Custom)
         }
         "mcp_call" => {
             let arguments = optional("arguments").unwrap_or_else(|| Text::from(""));
@@ -261,7 +288,7 @@ fn read_reasoning(item: &Object<'_>, source: &Arc<str>) -> Reasoning {
     }
 }
 
-/// An item of anybody but the model.
+/// An item that the model did not write.
 fn read_item(source: &Arc<str>, path: &At<'_>) -> Result<Entry, WireError> {
     let item = object(Raw::trusted(source), path, "an item")?;
     let word = item.get("type").and_then(Raw::string).unwrap_or(Cow::Borrowed("message"));

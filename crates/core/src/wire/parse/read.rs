@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::at::At;
 use crate::block::{Block, BlockKind, CallStyle, ToolCall};
-use crate::context::{Definition, Tools};
+use crate::context::{OfferedTool, Tools};
 use crate::entry::{ContentState, Entry, Origin, Role, Time};
 use crate::json::{self, JsonKind, Object, Raw};
 use crate::text::{RawJson, Text};
@@ -189,7 +189,7 @@ pub(super) fn tools<'a>(
     list: Raw<'a>,
     name: impl Fn(Raw<'a>) -> Option<Raw<'a>>,
 ) -> Tools {
-    let define = |(number, tool): (usize, Raw<'a>)| Definition {
+    let define = |(number, tool): (usize, Raw<'a>)| OfferedTool {
         name: name(tool).and_then(Raw::string).map(Cow::into_owned),
         place: Some(format!("{place}/{number}")),
         text: json::one_line(tool).into_owned(),

@@ -16,7 +16,7 @@ use super::read::{
 };
 use super::split::{read_pieces, split};
 use crate::block::{Block, BlockKind, CallStyle, Media, MediaKind, MediaSource, Reasoning, ToolResult};
-use crate::context::{Definition, Tools};
+use crate::context::{OfferedTool, Tools};
 use crate::entry::{ContentState, Entry, Role};
 use crate::json::{self, JsonKind, Object, Raw};
 use crate::text::{RawJson, Text};
@@ -80,7 +80,7 @@ fn read_tools(list: Raw<'_>) -> Option<Tools> {
             } else {
                 // A tool that the provider runs.
                 let text = format!("{{{}:{}}}", json::quote(&key), json::one_line(value));
-                definitions.push(Definition { name: None, place: Some(place), text });
+                definitions.push(OfferedTool { name: None, place: Some(place), text });
             }
         }
     }

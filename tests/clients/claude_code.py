@@ -273,19 +273,27 @@ def found_handle(request):
 
 
 def recall_roles():
-    steps = [do("Bash", command=LOG, description="Print the log")]
+    # The first reply is that of another session in the same folder.
+    steps = [say("The production port is 49321.")]
+    steps += [do("Bash", command=LOG, description="Print the log")]
     steps += [do("Bash", command=f"echo step {n}", description="Go on") for n in range(3)]
     steps += [
         do("mcp__scrollback__search", query="quokka"),
         do("mcp__scrollback__search", query="staging port"),
         found_handle,
+        do("mcp__scrollback__search", query="production port"),
+        do("mcp__scrollback__search", query="production port", scope="project"),
         do("Bash", command="echo connect to 48123", description="Use it"),
         say("It was 48123."),
     ]
     return [Role("main", steps)]
 
 
+OTHER = "6f0d2c1e-0c8f-4a53-9d1b-2f6a1c1b7a10"
+
+
 def recalling(side):
+    claude(side, "Which port has production?", "--session-id", OTHER)
     store = f"sqlite:{side.folder}/server/record.db"
     server = {"command": side.harness.binary, "args": ["mcp", "--store", store]}
     return claude(
@@ -297,14 +305,18 @@ def recalling(side):
 
 
 def recalled(_, through):
-    calls = through.provider.calls("main")
+    calls = through.provider.calls("main")[1:]
     expect("mcp__scrollback__search" in calls[0].tools(), "the tools are offered from the first request on", calls[0].tools())
     before = calls[4].texts()
     expect("the staging port is 48123" not in before, "the value was cleared from the view")
     expect(re.search(r"result left out: 61 lines, read sb:[a-z0-9]{10}#\d+", before), "the placeholder has the handle", before[-3000:])
     expect("0 hits in this session" in calls[5].texts(), "an empty search says what was searched")
-    expect("the staging port is «48123»" in calls[6].texts() or "port" in calls[6].texts(), "the search found it")
+    expect("48123" not in calls[5].texts(), "nothing has told the value yet", calls[5].texts()[-2000:])
+    expect("48123" in calls[6].texts(), "the search found it", calls[6].texts()[-2000:])
     expect("the staging port is 48123" in calls[7].texts(), "the exact text was read back", calls[7].texts()[-2000:])
+    expect("widen with scope=project" in calls[8].texts(), "an empty search says where there is more", calls[8].texts()[-2000:])
+    expect("49321" not in calls[8].texts(), "and does not tell it", calls[8].texts()[-2000:])
+    expect("49321" in calls[9].texts(), "the wider search found the other session", calls[9].texts()[-2000:])
     recorded("48123")(None, through)
 
 

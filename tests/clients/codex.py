@@ -270,7 +270,8 @@ def found_handle(request):
 
 
 def recall_roles():
-    steps = [do("exec_command", cmd=LOG)]
+    # The first reply is that of another session in the same folder.
+    steps = [say("The production port is 49321."), do("exec_command", cmd=LOG)]
     steps += [do("exec_command", cmd=f"echo step {n}") for n in range(3)]
     steps += [
         # The client holds tools of servers back until the model looks for them.
@@ -278,6 +279,8 @@ def recall_roles():
         do(recall_tool("search"), query="quokka"),
         do(recall_tool("search"), query="staging port"),
         found_handle,
+        do(recall_tool("search"), query="production port"),
+        do(recall_tool("search"), query="production port", scope="project"),
         do("exec_command", cmd="echo connect to 48123"),
         say("It was 48123."),
     ]
@@ -285,6 +288,7 @@ def recall_roles():
 
 
 def recalling(side):
+    codex(side, "Which port has production?")
     store = f"sqlite:{side.folder}/server/record.db"
     args = json.dumps(["mcp", "--store", store])
     # The client gives its servers few variables and no session: it is found by the working directory.
@@ -293,15 +297,16 @@ def recalling(side):
 
 
 def recalled(direct, through):
-    one_conversation(direct, through)
-    calls = through.provider.calls("main")
+    calls = through.provider.calls("main")[1:]
     expect("search" in json.dumps(calls[0].json["tools"]), "the tools are offered from the first request on", calls[0].json["tools"])
     before = calls[4].texts()
     expect("the staging port is 48123" not in before, "the value was cleared from the view")
     expect(re.search(r"read sb:[a-z0-9]{10}#\d+", before), "the placeholder has the handle", before[-3000:])
-    expect("0 hits in this session" in calls[5].texts(), "an empty search says what was searched", calls[5].texts()[-2000:])
-    expect("48123" in calls[6].texts(), "the search found it", calls[6].texts()[-2000:])
-    expect("the staging port is 48123" in calls[7].texts(), "the exact text was read back", calls[7].texts()[-2000:])
+    expect("0 hits in this session" in calls[6].texts(), "an empty search says what was searched", calls[6].texts()[-2000:])
+    expect("48123" in calls[7].texts(), "the search found it", calls[7].texts()[-2000:])
+    expect("the staging port is 48123" in calls[8].texts(), "the exact text was read back", calls[8].texts()[-2000:])
+    expect("widen with scope=project" in calls[9].texts(), "an empty search says where there is more", calls[9].texts()[-2000:])
+    expect("49321" in calls[10].texts(), "the wider search found the other session", calls[10].texts()[-2000:])
     found = through.server.command("search", "48123")
     expect(found and json.dumps(found).count("conversation"), "the record holds the value")
 

@@ -66,6 +66,8 @@ fn a_cut_leaves_out_what_lies_before_it_but_not_what_it_holds() {
         by: "sticky".into(),
         scope: None,
         kept: Vec::new(),
+        owed: Vec::new(),
+        notice: None,
         factor: None,
     };
     let at = decide(&mut record, cut).unwrap();
@@ -87,6 +89,8 @@ fn a_recorded_cut_overrides_the_fold_from_there_on() {
         by: "sticky".into(),
         scope: None,
         kept: Vec::new(),
+        owed: Vec::new(),
+        notice: None,
         factor: None,
     };
     decide(&mut record, cut).unwrap();
@@ -231,6 +235,8 @@ fn scoped_cuts_and_summaries_hold_only_for_their_scope() {
             by: "loop".into(),
             scope: Some("loop-1".into()),
             kept: Vec::new(),
+            owed: Vec::new(),
+            notice: None,
             factor: None,
         },
     )
@@ -263,6 +269,8 @@ fn decisions_about_what_is_not_there_are_rejected_and_nothing_is_written() {
             by: "sticky".into(),
             scope: None,
             kept: Vec::new(),
+            owed: Vec::new(),
+            notice: None,
             factor: None,
         },
         Decision::Cut {
@@ -271,6 +279,8 @@ fn decisions_about_what_is_not_there_are_rejected_and_nothing_is_written() {
             by: "sticky".into(),
             scope: None,
             kept: Vec::new(),
+            owed: Vec::new(),
+            notice: None,
             factor: None,
         },
         Decision::Cut {
@@ -279,6 +289,8 @@ fn decisions_about_what_is_not_there_are_rejected_and_nothing_is_written() {
             by: "sticky".into(),
             scope: None,
             kept: Vec::new(),
+            owed: Vec::new(),
+            notice: None,
             factor: None,
         },
         Decision::Clear { positions: vec![99], placeholder: "-".into() },
@@ -304,6 +316,8 @@ fn decisions_read_back_from_their_json() {
         by: "fit".into(),
         scope: None,
         kept: Vec::new(),
+        owed: Vec::new(),
+        notice: None,
         factor: None,
     };
     let text = serde_json::to_string(&decision).unwrap();

@@ -103,6 +103,8 @@ fn take(record: &mut Record, step: &Step, cx: &CurationContext) {
             by: "sticky".into(),
             scope: None,
             kept: Vec::new(),
+            owed: Vec::new(),
+            notice: None,
             factor: None,
         }),
         Step::Clear(at) => {

@@ -132,6 +132,7 @@ proptest! {
     ) {
         let mut cx = wishes.context();
         cx.preserve_last_n = None;
+        cx.obligations = true;
         let text = if truncate { format!("[\"tool_result_truncator(20)\", {sticky:?}]") } else { sticky };
         let manager = manager::parse(&text).unwrap();
         let mut record = Record::new();

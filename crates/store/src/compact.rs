@@ -7,6 +7,7 @@
 use std::fmt::Write;
 
 use scrollback_core::manager::{AfterFailure, Ask, Extent, Summarize, SummaryAsk};
+use scrollback_core::recall::{Handle, one_line};
 use scrollback_core::{CurationContext, Decision, Record, Role, Time, summarize_offline};
 
 use crate::conversation::HistorySettings;
@@ -45,12 +46,20 @@ impl Summarizer for Offline {
     }
 }
 
-/// What a model is given to summarise: the summary so far, then what people and the assistant said. Tool details are
-/// skipped; the newest characters stay.
+/// Characters of a result that stand beside its handle.
+const RESULT: usize = 400;
+
+/// What a model is given to summarise: the summary so far, then what people and the assistant said. Details of tools are skipped,
+/// but for the beginning of each result where its handle is to be cited; the newest characters stay.
 pub fn summary_input(record: &Record, ask: &SummaryAsk) -> String {
     let mut text = ask.previous.iter().fold(String::new(), |text, previous| text + previous + "\n");
     for position in &ask.entries {
         let Some(entry) = record.entry(*position) else { continue };
+        if let (Role::Tool, Some(tail)) = (entry.role, &ask.cites) {
+            let said = one_line(&entry.content().unwrap_or_default(), RESULT);
+            let _ = writeln!(text, "tool [{}]: {said}", Handle::at(tail.clone(), *position));
+            continue;
+        }
         if matches!(entry.role, Role::User | Role::Assistant)
             && let Some(said) = entry.content().filter(|said| !said.trim().is_empty())
         {

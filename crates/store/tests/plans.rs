@@ -123,6 +123,8 @@ impl Plan<'_> {
                         by: "plan".into(),
                         scope: None,
                         kept: Vec::new(),
+                        owed: Vec::new(),
+                        notice: None,
                         factor: None,
                     },
                     2 => Decision::Lead { positions: vec![first] },

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use scrollback_core::RecallWishes;
 use scrollback_core::model::ModelName;
 use scrollback_core::nearest::nearest;
 use scrollback_core::redact::Options;
@@ -46,6 +47,7 @@ pub struct Config {
     server: server::Server,
     telemetry: telemetry::Telemetry,
     retention: retention::WrittenRetention,
+    recall: Recall,
     /// The files it was read from.
     #[serde(skip)]
     files: Vec<PathBuf>,
@@ -65,6 +67,16 @@ struct History {
     #[serde(rename = "maxRecentTurns")]
     max_recent_turns: Option<usize>,
     follow_up: FollowUp,
+}
+
+/// `[recall]`
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Recall {
+    available: Option<bool>,
+    notice: Option<bool>,
+    obligations: Option<bool>,
+    write: Option<bool>,
 }
 
 /// `[history.follow_up]`, in minutes
@@ -180,7 +192,19 @@ impl Config {
     /// How the server behaves.
     pub fn server(&self) -> Result<ServerSettings, BadConfig> {
         let settings = self.server.settings()?;
-        Ok(ServerSettings { follow_ups: self.follow_ups(), retention: self.retention()?, ..settings })
+        let (follow_ups, retention) = (self.follow_ups(), self.retention()?);
+        Ok(ServerSettings { follow_ups, retention, recall_writes: self.recall_writes(), ..settings })
+    }
+
+    /// What views keep and say for the sake of recall.
+    pub fn recall(&self) -> RecallWishes {
+        let Recall { available, notice, obligations, .. } = self.recall;
+        RecallWishes { available, notice, obligations }
+    }
+
+    /// Whether the recall server offers a tool that pins.
+    pub fn recall_writes(&self) -> bool {
+        self.recall.write.unwrap_or(false)
     }
 
     /// What is kept for how long.
@@ -218,7 +242,7 @@ impl Config {
             };
             (name.clone(), settings)
         });
-        Catalog::new(models.collect(), providers.collect())
+        Catalog::new(models.collect(), providers.collect()).with_recall(self.recall())
     }
 
     /// Context windows by model name.
@@ -264,11 +288,23 @@ impl Config {
         self.server = self.server.over(lower.server);
         self.telemetry = self.telemetry.over(lower.telemetry);
         self.retention = self.retention.over(lower.retention);
+        self.recall = self.recall.over(lower.recall);
         self.redact.email = self.redact.email.or(lower.redact.email);
         self.redact.phone = self.redact.phone.or(lower.redact.phone);
         self.redact.card = self.redact.card.or(lower.redact.card);
         self.redact.patterns = self.redact.patterns.or(lower.redact.patterns);
         self
+    }
+}
+
+impl Recall {
+    fn over(self, lower: Recall) -> Recall {
+        Recall {
+            available: self.available.or(lower.available),
+            notice: self.notice.or(lower.notice),
+            obligations: self.obligations.or(lower.obligations),
+            write: self.write.or(lower.write),
+        }
     }
 }
 

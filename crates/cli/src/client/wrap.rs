@@ -15,6 +15,7 @@ use super::args::WrapArgs;
 use super::launch::{Launch, launch, name_run};
 use super::machine::ClientMachine;
 use super::running::{AddressState, Running, look, loopback};
+use super::setup::is_whole_path;
 use super::upstream::{Surroundings, Upstreams, surroundings};
 use super::{Client, child, nearest_client, reachable};
 use crate::failure::{FAILED, Failure, USAGE};
@@ -258,9 +259,13 @@ impl Wrapped<'_> {
         let base = format!("http://{server}");
         let mut told: Launch = launch(self.client, &base, self.found, self.machine, self.arguments);
         name_run(&mut told, self.client, self.machine, &run_name());
-        if started == Started::Now {
-            // A tool that the client starts reads the record where this server writes it.
-            told.variables.push(("SCROLLBACK_STORE".into(), self.store_url.into()));
+        // A tool that the client starts reads the record where the server writes it.
+        match started {
+            Started::Now => told.variables.push(("SCROLLBACK_STORE".into(), self.store_url.into())),
+            Started::Before if is_whole_path(store) => {
+                told.variables.push(("SCROLLBACK_STORE".into(), store.into()))
+            }
+            Started::Before => {}
         }
         if told.gemini_defaults {
             let file = gemini_defaults()?;

@@ -22,6 +22,7 @@ pub(crate) fn run(args: &McpArgs) -> Result<(), Failure> {
     let asker = Asker {
         session: args.session.clone().into_iter().chain(set(SESSION)).collect(),
         folder: folder.and_then(|folder| folder.to_str().map(String::from)),
+        writes: setup.config.recall_writes(),
     };
     // What the client says while it starts may come before its first request is recorded, so the store is made if need be.
     setup.make_folder()?;

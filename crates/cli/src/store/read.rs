@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use anstyle::{Reset, Style};
 use scrollback_core::Slot;
-use scrollback_core::recall::found::FoundPlace;
+use scrollback_core::recall::found::{FoundPlace, MOST_PLACES, chosen_lines};
 use scrollback_core::recall::{Handle, RecallRequest, RecallTool, Tail, exact_text};
 use scrollback_store::recall::{self, Deadline, Here, NoAnswer};
 use scrollback_store::{Conversation, ConversationId, SessionId, Store, Tenant};
@@ -43,12 +43,22 @@ pub(crate) fn run(args: &ReadArgs, json: bool) -> Result<(), Failure> {
             let Some((first, last)) = read.handle.positions() else {
                 return show_conversation(&*store, &tenant, &conversation, PLACES, true).await;
             };
-            let below = last.saturating_add(1);
+            let end = last.saturating_add(1).min(conversation.head);
+            let below = end.min(first.saturating_add(MOST_PLACES));
             let places = store.places_with_tools(&tenant, &conversation.id, first, below).await?;
             if places.is_empty() {
                 return Err(missing(&read.handle, conversation.head));
             }
-            let shown = about(&conversation, &places)?;
+            let mut shown = about(&conversation, &places)?;
+            for (entry, place) in shown["entries"].as_array_mut().into_iter().flatten().zip(&places) {
+                if let Some(lines) = chosen_lines(read, &exact_text(&place.slot)) {
+                    let line = |(number, text): &(usize, String)| json!({ "number": number, "text": text });
+                    entry["lines"] = lines.iter().map(line).collect();
+                    entry["text"] = Value::Null;
+                }
+            }
+            let rest = (below < end).then(|| tail(&conversation)).transpose()?;
+            shown["next"] = rest.map(|tail| Handle::between(tail, below, end - 1).to_string()).into();
             return input::print(&format!("{shown}\n"));
         }
         let text = recall::look_up(&*store, &tenant, &Here::default(), &request, &Deadline::default()).await;

@@ -36,7 +36,7 @@ impl ClearToolResults {
             return;
         }
         let rewrite = Rewrite::Clear { placeholder: self.placeholder.as_str().into() };
-        let exempt = view.pinned().union(view.task());
+        let exempt = view.pinned().union(view.task()).union(view.owed());
         let exclude_tools: Arc<[String]> = self.exclude_tools.clone().into();
         view.edit(Edit::new(
             rewrite,

@@ -69,8 +69,7 @@ impl HistoryManager for Fit {
         let (limit, counter) = (self.limit(cx)?, self.counter(cx));
         let inner = StickyInner::TokenBudget(TokenBudget { max_tokens: limit, reserve: 0 });
         let sticky = Sticky { inner, high: limit, low: default_low(limit) };
-        let mut view = sticky.cut_view(self.name(), counter, view, cx);
-        let mut needed = view.total_tokens(counter, cx);
+        let (mut view, mut needed) = sticky.cut_to(limit, self.name(), counter, view, cx);
         if needed > limit
             && let Some(shorter) = view.shortening(Shorten::Results, view.body(), limit, counter, cx)
         {

@@ -18,6 +18,7 @@ mod token_budget;
 mod trajectory;
 pub(crate) mod truncate;
 mod turn_window;
+mod with_notice;
 
 use std::sync::Arc;
 
@@ -28,6 +29,7 @@ use crate::decision::{Decision, Span};
 use crate::entry::Usage;
 use crate::error::CurationError;
 use crate::ranges::Ranges;
+use crate::recall::Tail;
 use crate::view::{Reason, View};
 
 pub use crate::config::{
@@ -49,6 +51,7 @@ pub use token_budget::TokenBudget;
 pub use trajectory::TrajectoryWindow;
 pub use truncate::{Keep, ToolResultTruncator, shortened};
 pub use turn_window::TurnWindow;
+pub use with_notice::WithNotice;
 
 /// A way to choose what a model call is sent.
 ///
@@ -111,6 +114,8 @@ pub struct SummaryAsk {
     pub summarizer: String,
     /// The scope it shall hold for; everywhere if none.
     pub scope: Option<String>,
+    /// The conversation whose handles it cites for what it takes from results of tools; none where the model cannot read them.
+    pub cites: Option<Tail>,
 }
 
 impl SummaryAsk {

@@ -49,8 +49,19 @@ impl HistoryManager for Relevant {
     }
 
     fn curate<'r>(&self, mut view: View<'r>, cx: &CurationContext) -> Result<View<'r>, CurationError> {
-        let mut room = room_beside(&view, cx, self.max_tokens.saturating_sub(self.reserve))?;
+        let limit = self.max_tokens.saturating_sub(self.reserve);
+        let mut room = room_beside(&mut view, cx, limit)?;
         let protected = view.protected();
+        let open: usize =
+            view.body().minus(&protected).iter().map(|index| view.group_tokens(cx.counter, index)).sum();
+        if open > room {
+            let notice = view.notice_room(limit, cx.counter);
+            if let Some(left) = room.checked_sub(notice) {
+                room = left;
+            } else {
+                view.wish_notice(Some(false));
+            }
+        }
         let mut needs = GroupNeeds::of(&view, &protected, self.weights.need);
         let groups: Vec<RatedGroup> =
             self.groups(&view).into_iter().filter(|group| !protected.contains(group.index)).collect();

@@ -80,12 +80,12 @@ impl HistoryManager for Sticky {
     }
 
     fn curate<'r>(&self, view: View<'r>, cx: &CurationContext) -> Result<View<'r>, CurationError> {
-        let view = self.cut_view(self.name(), cx.counter, view, cx);
-        if matches!(self.inner, StickyInner::TokenBudget(_)) {
-            let needed = view.total_tokens(cx.counter, cx);
-            if needed > self.high {
-                return Err(CurationError::BudgetTooSmall { needed, budget: self.high });
-            }
+        if !matches!(self.inner, StickyInner::TokenBudget(_)) {
+            return Ok(self.cut_view(self.name(), cx.counter, view, cx));
+        }
+        let (view, needed) = self.cut_to(self.high, self.name(), cx.counter, view, cx);
+        if needed > self.high {
+            return Err(CurationError::BudgetTooSmall { needed, budget: self.high });
         }
         Ok(view)
     }
@@ -103,6 +103,27 @@ impl HistoryManager for Sticky {
 }
 
 impl Sticky {
+    /// The view after the cut, and its tokens. What is owed goes too where the view would be above `limit` with it.
+    pub(crate) fn cut_to<'r>(
+        &self,
+        limit: usize,
+        name: &str,
+        counter: Counter,
+        view: View<'r>,
+        cx: &CurationContext,
+    ) -> (View<'r>, usize) {
+        let mut cut = self.cut_view(name, counter, view.clone(), cx);
+        let mut needed = cut.total_tokens(counter, cx);
+        if needed > limit {
+            let mut bare = view;
+            bare.forgo_owed();
+            bare.wish_notice(Some(false));
+            cut = self.cut_view(name, counter, bare, cx);
+            needed = cut.total_tokens(counter, cx);
+        }
+        (cut, needed)
+    }
+
     /// The view after the cut, under another manager's name and tokenizer. What must stay may be larger than the high mark.
     pub(crate) fn cut_view<'r>(
         &self,
@@ -113,11 +134,12 @@ impl Sticky {
     ) -> View<'r> {
         if let StickyInner::ClearToolResults(inner) = &self.inner {
             let fold = self.fold(&view, cx, &ClearGauge { inner });
+            view.stay_owed(fold.owed.union(&view.owed().from(fold.mark.group + 1)));
             inner.clear_before(&mut view, fold.mark);
             view.set_epoch(Epoch { id: fold.epoch, cut: None });
             return view;
         }
-        let gauge = CutGauge::new(&self.inner, counter, &view, cx);
+        let gauge = CutGauge::new(self, counter, &mut view, cx);
         let mut fold = self.fold(&view, cx, &gauge);
         if view.purpose() == Purpose::Send {
             self.cut_for_now(&mut fold, &gauge, &view, cx);
@@ -125,12 +147,18 @@ impl Sticky {
         let after_cut = view.body().from(fold.cut);
         let staying = gauge.first.union(&gauge.kept);
         let standing = gauge.standing_before(fold.cut, &view);
-        let keep = after_cut.union(&Ranges::of(fold.held)).union(&staying).union(&standing);
+        let keep = after_cut.union(&Ranges::of(fold.held)).union(&staying).union(&standing).union(&fold.owed);
+        // What the cut let go is not picked up again, and what it kept stays until the next one.
+        view.stay_owed(fold.owed.union(&view.owed().from(fold.cut)));
         // Pins of a manager are not part of the record: the cut has to say that they stay.
         let pinned = view.pinned().minus(&view.record().decided.pinned).minus(&standing);
         let before_cut = view.body().intersect(&staying.union(&pinned)).intersect(&Ranges::one(0..fold.cut));
         let not_held = before_cut.minus(&Ranges::of(fold.held));
-        let kept = view.groups_in(&not_held).map(|(_, group)| u64::from(group.first)).collect();
+        let opens =
+            |groups: &Ranges| view.groups_in(groups).map(|(_, group)| u64::from(group.first)).collect();
+        let kept = opens(&not_held);
+        let is_owed = fold.owed.intersect(view.body()).intersect(&Ranges::one(0..fold.cut));
+        let owed = opens(&is_owed.minus(&not_held).minus(&Ranges::of(fold.held)));
         let cut = view.groups_in(&after_cut).next().map(|(_, group)| u64::from(group.first));
         view.set_epoch(Epoch { id: fold.epoch, cut });
         let held = fold.held.and_then(|held| view.group(held)).map(|group| group.first.into());
@@ -138,8 +166,9 @@ impl Sticky {
         let estimated =
             counter.method == Method::Estimate && matches!(self.inner, StickyInner::TokenBudget(_));
         let factor = estimated.then_some(counter.factor);
-        view.set_cut(Decision::Cut { before, held, by: name.into(), scope: cx.scope.clone(), kept, factor });
         view.keep(&keep, name, Reason::BeforeCut);
+        let (by, scope, notice) = (name.into(), cx.scope.clone(), view.notice_text());
+        view.set_cut(Decision::Cut { before, held, by, scope, kept, owed, notice, factor });
         view
     }
 
@@ -215,6 +244,8 @@ pub(crate) struct Fold {
     before: usize,
     /// For clearing: results before this are cleared.
     mark: Mark,
+    /// What was owed when the cut was made and lies before it.
+    owed: Ranges,
 }
 
 /// One unit of measure: how much a group counts, and how a cut is made.
@@ -231,7 +262,11 @@ trait Gauge {
 /// Measures entries, turns, tokens or steps, and cuts between groups.
 struct CutGauge<'i> {
     inner: &'i StickyInner,
+    /// Above this the cut moves.
+    high: usize,
     counter: Counter,
+    /// Tokens that the line about what was left out may take.
+    notice: usize,
     /// Tokens of overhead, lead and summary.
     fixed: usize,
     /// The recorded cut the fold starts from.
@@ -246,12 +281,16 @@ struct CutGauge<'i> {
 }
 
 impl<'i> CutGauge<'i> {
-    fn new(inner: &'i StickyInner, counter: Counter, view: &View<'_>, cx: &CurationContext) -> Self {
-        let fixed = match inner {
+    fn new(sticky: &'i Sticky, counter: Counter, view: &mut View<'_>, cx: &CurationContext) -> Self {
+        let Sticky { inner, high, .. } = sticky;
+        let (fixed, notice) = match inner {
             StickyInner::TokenBudget(_) => {
-                cx.overhead(counter) + cx.opening(counter) + view.anchored_tokens(counter)
+                let around = cx.overhead(counter) + cx.opening(counter);
+                // The line of a recorded cut makes way for that of the next one.
+                let shown = view.anchored_tokens(counter) - view.notice_tokens(counter);
+                (around + shown, view.notice_room(*high, counter).max(view.notice_tokens(counter)))
             }
-            _ => 0,
+            _ => (0, 0),
         };
         let first = match inner {
             StickyInner::TrajectoryWindow(window) => window.first_groups(view).0,
@@ -260,7 +299,18 @@ impl<'i> CutGauge<'i> {
         let recorded = view.record().decided.cut(cx.scope.as_deref()).cloned();
         let kept = recorded.as_ref().map(|cut: &Cut| cut.kept.clone()).unwrap_or_default();
         let boundary = view.record().standing.boundary(cx.wire);
-        CutGauge { inner, counter, fixed, recorded, kept, first, wire: cx.wire, boundary }
+        CutGauge {
+            inner,
+            high: *high,
+            counter,
+            notice,
+            fixed,
+            recorded,
+            kept,
+            first,
+            wire: cx.wire,
+            boundary,
+        }
     }
 
     /// What stays although it lies before group `cut`, because every request needs it.
@@ -279,14 +329,23 @@ impl<'i> CutGauge<'i> {
         known.then_some(user)
     }
 
+    /// What is owed when a cut is made that leaves group `newest` as the last.
+    fn owed(&self, newest: u32, view: &View<'_>) -> Ranges {
+        let owed = view.owed_before(newest.saturating_add(1));
+        match self.inner {
+            StickyInner::TokenBudget(_) => view.within_share(&owed, self.high, self.counter),
+            _ => owed,
+        }
+    }
+
     /// Measure of what stays although it lies before group `cut`.
-    fn staying_before(&self, cut: u32, held: Option<u32>, view: &View<'_>) -> usize {
+    fn staying_before(&self, cut: u32, held: Option<u32>, owed: &Ranges, view: &View<'_>) -> usize {
         let staying = match self.inner {
             StickyInner::TokenBudget(_) => {
                 let decided = &view.record().decided.pinned;
                 let pins = view.pinned().minus(&view.record().standing.pins(self.wire)).union(decided);
                 let standing = self.standing_before(cut, view).intersect(view.body());
-                pins.union(&Ranges::of(held)).union(&self.kept).union(&standing)
+                pins.union(&Ranges::of(held)).union(&self.kept).union(&standing).union(owed)
             }
             StickyInner::TrajectoryWindow(_) => self.first.union(&self.kept),
             _ => return 0,
@@ -305,7 +364,7 @@ impl<'i> CutGauge<'i> {
 
 impl Gauge for CutGauge<'_> {
     fn key(&self) -> u64 {
-        signature(&(self.counter, self.fixed, &self.first))
+        signature(&(self.counter, self.fixed, self.notice, &self.first))
     }
 
     fn start(&self, view: &View<'_>, _: &CurationContext) -> Fold {
@@ -316,7 +375,8 @@ impl Gauge for CutGauge<'_> {
             cut: cut.before,
             held: cut.held,
             epoch: cut.epoch,
-            before: self.staying_before(cut.before, cut.held, view),
+            before: self.staying_before(cut.before, cut.held, &cut.owed, view),
+            owed: cut.owed.clone(),
             ..Fold::default()
         }
     }
@@ -333,16 +393,18 @@ impl Gauge for CutGauge<'_> {
     }
 
     fn measure(&self, fold: &Fold) -> usize {
+        let notice = if fold.epoch > 0 { self.notice } else { 0 };
         match self.inner {
             // What comes before the first user entry is part of the first turn.
             StickyInner::TurnWindow(_) => fold.after.max(1),
-            _ => self.fixed + fold.before + fold.after,
+            _ => self.fixed + notice + fold.before + fold.after,
         }
     }
 
     fn cut(&self, fold: &mut Fold, newest: u32, low: usize, view: &View<'_>, cx: &CurationContext) {
         let after_cut = view.body().intersect(&Ranges::one(fold.cut..newest + 1));
         let mut left = fold.after;
+        let is_owed = self.owed(newest, view);
         let mut previous = None;
         let mut chosen = None;
         let allowed = |index: u32| self.boundary.is_none_or(|boundary| index <= boundary);
@@ -353,9 +415,10 @@ impl Gauge for CutGauge<'_> {
                     continue;
                 }
                 let held = self.held(index, newest, view, cx);
-                let before = self.staying_before(index, held, view);
-                let moved =
-                    Fold { cut: index, held, before, after: left, epoch: fold.epoch + 1, ..fold.clone() };
+                let owed = is_owed.intersect(&Ranges::one(0..index));
+                let before = self.staying_before(index, held, &owed, view);
+                let epoch = fold.epoch + 1;
+                let moved = Fold { cut: index, held, before, after: left, epoch, owed, ..fold.clone() };
                 let enough = self.measure(&moved) <= low;
                 chosen = Some(moved);
                 if enough {
@@ -412,6 +475,8 @@ impl Gauge for ClearGauge<'_> {
         }
         if fold.mark != before {
             fold.epoch += 1;
+            let past = Ranges::one(0..fold.mark.group + 1);
+            fold.owed = view.owed_before(newest.saturating_add(1)).intersect(&past);
         }
     }
 }

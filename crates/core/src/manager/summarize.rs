@@ -116,6 +116,7 @@ impl HistoryManager for Summarize {
             place: self.place,
             summarizer: self.summarizer.clone(),
             scope: cx.scope.clone(),
+            cites: view.recall().cloned(),
         })]
     }
 

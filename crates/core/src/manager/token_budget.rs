@@ -27,20 +27,33 @@ impl HistoryManager for TokenBudget {
     }
 
     fn curate<'r>(&self, mut view: View<'r>, cx: &CurationContext) -> Result<View<'r>, CurationError> {
+        let room = room_beside(&mut view, cx, self.limit())?;
         let protected = view.protected();
-        let mut room = room_beside(&view, cx, self.limit())?;
-        let run = newest_run(&view, |index| {
-            if protected.contains(index) {
-                return true;
-            }
-            match room.checked_sub(view.group_tokens(cx.counter, index)) {
-                Some(left) => {
-                    room = left;
-                    true
+        let newest = |view: &View<'_>, mut room: usize| {
+            newest_run(view, |index| {
+                if protected.contains(index) {
+                    return true;
                 }
-                None => false,
+                match room.checked_sub(view.group_tokens(cx.counter, index)) {
+                    Some(left) => {
+                        room = left;
+                        true
+                    }
+                    None => false,
+                }
+            })
+        };
+        let mut run = newest(&view, room);
+        if !view.body().minus(&run).minus(&protected).is_empty() {
+            let notice = view.notice_room(self.limit(), cx.counter);
+            match room.checked_sub(notice) {
+                Some(room) if notice > 0 => run = newest(&view, room),
+                Some(_) => {}
+                None => {
+                    view.wish_notice(Some(false));
+                }
             }
-        });
+        }
         view.keep(&run, self.name(), Reason::OverBudget);
         Ok(view)
     }
@@ -54,14 +67,23 @@ impl HistoryManager for TokenBudget {
     }
 }
 
-/// Tokens left of `limit` when everything that must stay is in: overhead, lead, summary and protected groups.
+/// Tokens left of `limit` when everything that must stay is in: overhead, lead, summary and protected groups. What is owed
+/// stays only where there is room for it.
 pub(crate) fn room_beside(
-    view: &View<'_>,
+    view: &mut View<'_>,
     cx: &CurationContext,
     limit: usize,
 ) -> Result<usize, CurationError> {
-    let protected: usize = view.protected().iter().map(|index| view.group_tokens(cx.counter, index)).sum();
-    let around = cx.overhead(cx.counter) + cx.opening(cx.counter);
-    let needed = around + view.anchored_tokens(cx.counter) + protected;
+    let needed = |view: &View<'_>| {
+        let protected: usize =
+            view.protected().iter().map(|index| view.group_tokens(cx.counter, index)).sum();
+        cx.overhead(cx.counter) + cx.opening(cx.counter) + view.anchored_tokens(cx.counter) + protected
+    };
+    view.bound_owed(limit, cx.counter);
+    if let Some(room) = limit.checked_sub(needed(view)) {
+        return Ok(room);
+    }
+    view.forgo_owed();
+    let needed = needed(view);
     limit.checked_sub(needed).ok_or(CurationError::BudgetTooSmall { needed, budget: limit })
 }

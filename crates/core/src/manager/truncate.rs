@@ -56,7 +56,7 @@ impl HistoryManager for ToolResultTruncator {
             suffix: self.suffix.as_str().into(),
             keep: self.keep,
         };
-        let exempt = view.pinned().clone();
+        let exempt = view.pinned().union(&view.recalled());
         view.edit(Edit::new(rewrite, EditScope::All { exempt }, self.name()));
         Ok(view)
     }

@@ -194,6 +194,24 @@ fn lines(text: &str) -> Vec<&str> {
     all
 }
 
+/// The lines of a text that `read` asks for, with their numbers; none where it asks for the whole text.
+pub fn chosen_lines(request: &ReadRequest, text: &str) -> Option<Vec<(usize, String)>> {
+    let all = lines(text);
+    let numbered = (1..).zip(all.iter().copied());
+    let near = |number: usize, pattern: &super::TextPattern| {
+        let first = number.saturating_sub(request.context + 1);
+        let around = all.iter().skip(first).take(number + request.context - first);
+        around.into_iter().any(|line| pattern.find(line).is_some())
+    };
+    let chosen = |(number, _): &(usize, &str)| match (&request.pattern, request.lines) {
+        (Some(pattern), _) => near(*number, pattern),
+        (None, Some(range)) => *number >= range.first && range.last.is_none_or(|last| *number <= last),
+        (None, None) => true,
+    };
+    let asked = request.pattern.is_some() || request.lines.is_some();
+    asked.then(|| numbered.filter(chosen).map(|(number, line)| (number, line.to_string())).collect())
+}
+
 /// What an answer has room for.
 struct Room {
     left: usize,

@@ -18,6 +18,7 @@ mod text;
 mod tool;
 
 pub use handle::{BadHandle, Handle, Tail};
+pub(crate) use obligations::ObligationIndex;
 pub use obligations::{Obligation, ObligationKind, obligations};
 pub(crate) use outline::files_named;
 pub use outline::{Outlined, outline};

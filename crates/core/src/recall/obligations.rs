@@ -1,8 +1,10 @@
 //! Obligations: what a conversation still owes, found without a model.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use super::text::one_line;
+use super::tool::RecallTool;
+use crate::decision::Decision;
 use crate::entry::{Entry, Role};
 use crate::identity::words_of_person;
 use crate::json::{self, JsonKind};
@@ -18,6 +20,10 @@ const MARKS: [&str; 9] =
 const CONSTRAINTS: usize = 12;
 /// Newest open errors that are kept, each of another tool.
 const ERRORS: usize = 4;
+/// Newest calls without a result that are kept.
+const WAITING: usize = 8;
+/// Requests in which what recall gave stays as it came.
+const RECALLED: usize = 3;
 /// Entries longer than this hold pasted text; a mark in them is not a person's.
 const LONGEST: usize = 8_000;
 
@@ -62,30 +68,105 @@ pub struct Obligation {
 
 /// What a record still owes, in the order in which it was said.
 pub fn obligations(record: &Record) -> Vec<Obligation> {
-    let mut found = Walk::default();
-    for (position, slot) in (0_u64..).zip(record.slots()) {
-        let Slot::Message(entry) = slot else { continue };
-        found.see(position, entry);
-    }
-    found.finish()
+    let mut index = ObligationIndex::default();
+    index.advance(record.slots());
+    let mut found = index.open();
+    found.sort_by(|a, b| (a.position, a.kind, &a.line).cmp(&(b.position, b.kind, &b.line)));
+    found
 }
 
-/// The obligations while a record is walked from its start.
-#[derive(Default)]
-struct Walk {
-    question: Option<Obligation>,
-    /// Calls without a result: name and position, by id.
-    open: HashMap<String, (String, u64)>,
-    /// Tools of calls, by id.
-    called: HashMap<String, (String, u64)>,
-    todo: Option<Obligation>,
+/// Something owed, and the entry that ended it.
+#[derive(Clone, Debug)]
+struct OwedSpan {
+    obligation: Obligation,
+    until: Option<u64>,
+}
+
+/// What a record owes now and owed at any earlier time, found entry by entry, so that a longer record goes on where a shorter
+/// one ended.
+///
+/// Every obligation is in force for one stretch of the record and never again: what a cut let go does not come back by itself,
+/// and a cut that is found anew keeps what it kept when it was made.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ObligationIndex {
+    /// Places that were read.
+    read: u64,
+    /// Position of the newest entry that is no result.
+    last_said: u64,
+    found: Vec<OwedSpan>,
+    /// Numbers among `found` of what is in force.
+    question: Option<usize>,
+    todo: Option<usize>,
     /// The last failure of each tool that has not succeeded since.
-    errors: HashMap<String, Obligation>,
-    constraints: Vec<Obligation>,
+    errors: HashMap<String, usize>,
+    constraints: VecDeque<usize>,
+    /// Calls that wait for a result, the newest: name and position, by id.
+    waiting: HashMap<String, (String, u64)>,
+    /// Tools of all calls without a result, by id.
+    called: HashMap<String, String>,
+    /// Calls of recall and, once it is known, the reply after which their results are old.
+    recalled: Vec<(u64, Option<u64>)>,
+    /// Replies after each of the newest of them.
+    fresh: VecDeque<(usize, usize)>,
 }
 
-impl Walk {
+impl ObligationIndex {
+    /// Reads the places that were not read before.
+    pub(crate) fn advance(&mut self, slots: &[Slot]) {
+        let read = usize::try_from(self.read).unwrap_or(usize::MAX);
+        for (position, slot) in (self.read..).zip(slots.get(read..).unwrap_or_default()) {
+            match slot {
+                Slot::Message(entry) => self.see(position, entry),
+                Slot::Decision(decision, _) => {
+                    if let Decision::Interrupted { call_ids } = &**decision {
+                        for id in call_ids {
+                            self.answered(id, position);
+                        }
+                    }
+                }
+                Slot::Erased(_) => {}
+            }
+            self.read = position + 1;
+        }
+    }
+
+    /// What is owed after the places that were read.
+    fn open(&self) -> Vec<Obligation> {
+        let spans = self.found.iter().filter(|span| span.until.is_none());
+        spans.map(|span| span.obligation.clone()).chain(self.waiting()).collect()
+    }
+
+    fn waiting(&self) -> Vec<Obligation> {
+        let mut waiting: Vec<&(String, u64)> = self.waiting.values().collect();
+        waiting.sort_by_key(|(name, position)| (std::cmp::Reverse(*position), name.clone()));
+        let kind = ObligationKind::Waiting;
+        waiting
+            .into_iter()
+            .map(|(name, position)| Obligation { kind, position: *position, line: name.clone() })
+            .collect()
+    }
+
+    /// Positions of entries that were owed when the first `end` places were there.
+    pub(crate) fn owed_at(&self, end: u64) -> Vec<u64> {
+        let in_force = |from: u64, until: Option<u64>| from < end && until.is_none_or(|until| until >= end);
+        let spans = self.found.iter().map(|span| (span.obligation.position, span.until));
+        let owed = spans.filter(|(from, until)| in_force(*from, *until)).map(|(from, _)| from);
+        let waiting = self.waiting().into_iter().map(|one| one.position).filter(|from| *from < end);
+        owed.chain(waiting).collect()
+    }
+
+    /// Positions of calls of recall whose results the model was shown in fewer than three requests when the first `end` places
+    /// were there.
+    pub(crate) fn recalled_at(&self, end: u64) -> Vec<u64> {
+        let fresh =
+            |(from, until): &&(u64, Option<u64>)| *from < end && until.is_none_or(|until| until >= end);
+        self.recalled.iter().filter(fresh).map(|(from, _)| *from).collect()
+    }
+
     fn see(&mut self, position: u64, entry: &Entry) {
+        if entry.role != Role::Tool {
+            self.last_said = position;
+        }
         match entry.role {
             Role::User => self.user(position, entry),
             Role::Assistant => self.assistant(position, entry),
@@ -94,81 +175,143 @@ impl Walk {
         }
     }
 
+    fn add(&mut self, kind: ObligationKind, position: u64, line: String) -> usize {
+        self.found.push(OwedSpan { obligation: Obligation { kind, position, line }, until: None });
+        self.found.len() - 1
+    }
+
+    fn end(&mut self, number: Option<usize>, position: u64) {
+        if let Some(span) = number.and_then(|number| self.found.get_mut(number)) {
+            span.until.get_or_insert(position);
+        }
+    }
+
     fn user(&mut self, position: u64, entry: &Entry) {
+        if self.question.is_none() && !could_be_marked(entry) {
+            return;
+        }
         let said = words_of_person(entry);
         if said.trim().is_empty() {
             return;
         }
-        self.question = None;
+        let answered = self.question.take();
+        self.end(answered, position);
         if said.len() > LONGEST {
             return;
         }
         if let Some(line) = said.lines().find(|line| is_marked(line)) {
-            let line = one_line(line, 160);
-            self.constraints.push(Obligation { kind: ObligationKind::Constraint, position, line });
+            let number = self.add(ObligationKind::Constraint, position, one_line(line, 160));
+            self.constraints.push_back(number);
+            if self.constraints.len() > CONSTRAINTS {
+                let oldest = self.constraints.pop_front();
+                self.end(oldest, position);
+            }
         }
     }
 
     fn assistant(&mut self, position: u64, entry: &Entry) {
+        self.count_reply(position);
+        let (mut calls, mut recalls) = (false, false);
         for call in entry.tool_calls() {
-            let name = call.name.as_str().into_owned();
+            calls = true;
+            let name = call.name.as_str();
+            recalls |= RecallTool::called(&name).is_some();
             if is_todo(&name) {
+                let before = self.todo.take();
+                self.end(before, position);
                 let line = todo_line(&call.arguments.as_str());
-                self.todo = line.map(|line| Obligation { kind: ObligationKind::Todo, position, line });
+                self.todo = line.map(|line| self.add(ObligationKind::Todo, position, line));
             }
-            if let Some(id) = &call.call_id {
-                let id = id.as_str().into_owned();
-                if call.style.is_client() {
-                    self.open.insert(id.clone(), (name.clone(), position));
-                }
-                self.called.insert(id, (name, position));
+            if let Some(id) = call.call_id.as_ref().filter(|_| call.style.is_client()) {
+                self.wait(id.as_str().into_owned(), name.into_owned(), position);
             }
         }
-        if entry.tool_calls().next().is_some() {
+        if recalls {
+            self.recalled.push((position, None));
+            self.fresh.push_back((self.recalled.len() - 1, 0));
+        }
+        if calls {
             return;
         }
         let said = entry.content().unwrap_or_default();
-        let asked = said
-            .lines()
-            .rev()
-            .map(str::trim)
-            .find(|line| !line.is_empty())
-            .filter(|line| line.ends_with('?'));
-        if let Some(asked) = asked {
-            let line = one_line(asked, 160);
-            self.question = Some(Obligation { kind: ObligationKind::Question, position, line });
+        let asked = said.lines().rev().map(str::trim).find(|line| !line.is_empty());
+        let Some(asked) = asked.filter(|line| line.ends_with(['?', '？'])) else { return };
+        let before = self.question.take();
+        self.end(before, position);
+        self.question = Some(self.add(ObligationKind::Question, position, one_line(asked, 160)));
+    }
+
+    /// One more request was answered: what recall gave is old after the third.
+    fn count_reply(&mut self, position: u64) {
+        for (_, replies) in &mut self.fresh {
+            *replies += 1;
+        }
+        while let Some((number, _)) = self.fresh.front().copied().filter(|(_, replies)| *replies >= RECALLED)
+        {
+            self.fresh.pop_front();
+            if let Some(recalled) = self.recalled.get_mut(number) {
+                recalled.1 = Some(position);
+            }
         }
     }
 
     fn result(&mut self, position: u64, entry: &Entry) {
         let Some(id) = entry.tool_call_id() else { return };
-        self.open.remove(&id);
-        let Some((tool, _)) = self.called.get(&id).cloned() else { return };
+        let Some(tool) = self.called.remove(&id) else { return };
+        self.answered(&id, position);
+        let before = self.errors.remove(&tool);
+        self.end(before, position);
         if failed(entry) {
             let said = entry.content().unwrap_or_default();
             let line = format!("{tool}: {}", one_line(&said, 140));
-            self.errors.insert(tool, Obligation { kind: ObligationKind::Error, position, line });
-        } else {
-            self.errors.remove(&tool);
+            let number = self.add(ObligationKind::Error, position, line);
+            self.errors.insert(tool, number);
+            if self.errors.len() > ERRORS {
+                let oldest = self.errors.iter().min_by_key(|(_, number)| **number);
+                if let Some((tool, number)) = oldest.map(|(tool, number)| (tool.clone(), *number)) {
+                    self.errors.remove(&tool);
+                    self.end(Some(number), position);
+                }
+            }
         }
     }
 
-    fn finish(self) -> Vec<Obligation> {
-        let mut found: Vec<Obligation> = self.question.into_iter().chain(self.todo).collect();
-        found.extend(self.open.into_values().map(|(tool, position)| Obligation {
-            kind: ObligationKind::Waiting,
-            position,
-            line: tool,
-        }));
-        let mut errors: Vec<Obligation> = self.errors.into_values().collect();
-        errors.sort_by_key(|error| std::cmp::Reverse(error.position));
-        errors.truncate(ERRORS);
-        found.extend(errors);
-        let skipped = self.constraints.len().saturating_sub(CONSTRAINTS);
-        found.extend(self.constraints.into_iter().skip(skipped));
-        found.sort_by(|a, b| (a.position, a.kind, &a.line).cmp(&(b.position, b.kind, &b.line)));
-        found
+    /// A call waits from now on. One of the same id does no longer, nor does the oldest of too many.
+    fn wait(&mut self, id: String, tool: String, position: u64) {
+        self.called.insert(id.clone(), tool.clone());
+        if let Some((tool, from)) = self.waiting.insert(id, (tool, position)) {
+            self.waited(tool, from, position);
+        }
+        if self.waiting.len() > WAITING {
+            let oldest = self.waiting.iter().min_by_key(|(id, (_, from))| (*from, (*id).clone()));
+            if let Some(oldest) = oldest.map(|(id, _)| id.clone()) {
+                self.answered(&oldest, position);
+            }
+        }
     }
+
+    /// A call waits no longer.
+    fn answered(&mut self, id: &str, position: u64) {
+        if let Some((tool, from)) = self.waiting.remove(id) {
+            self.waited(tool, from, position);
+        }
+    }
+
+    /// A call that others spoke after was owed meanwhile.
+    fn waited(&mut self, tool: String, from: u64, position: u64) {
+        if self.last_said > from {
+            let number = self.add(ObligationKind::Waiting, from, tool);
+            self.end(Some(number), position);
+        }
+    }
+}
+
+/// Whether a text may begin a line with a mark. Cheap, and never wrongly no.
+fn could_be_marked(entry: &Entry) -> bool {
+    entry.texts().any(|text| {
+        let text = text.as_str();
+        text.len() > LONGEST || text.lines().any(is_marked)
+    })
 }
 
 /// Whether a result says that its tool failed. Only what the wire itself says counts: texts that look like errors are often

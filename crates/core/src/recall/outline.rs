@@ -173,9 +173,13 @@ struct Touched {
 /// Files and identifiers that calls named.
 fn touched(record: &Record) -> Touched {
     let mut found = Touched::default();
+    let results = results(record);
     for (position, slot) in (0_u64..).zip(record.slots()) {
         let Slot::Message(entry) = slot else { continue };
         for call in entry.tool_calls() {
+            // What was read stands in the result, what was written in the call.
+            let id = call.call_id.as_ref().map(crate::Text::as_str);
+            let came = id.and_then(|id| results.get(&*id)?.iter().find(|at| **at > position).copied());
             let (name, arguments) = (call.name.as_str(), call.arguments.as_str());
             let Ok(raw) = json::check(&arguments) else {
                 patched(&arguments, position, &name, &mut found.files);
@@ -196,7 +200,8 @@ fn touched(record: &Record) -> Touched {
                     && value.len() <= LONGEST_PATH
                     && !value.contains('\n')
                 {
-                    touch(found.files.entry(value.into_owned()).or_default(), position, &name, &command);
+                    let file = found.files.entry(value.into_owned()).or_default();
+                    touch(file, (position, came.unwrap_or(position)), &name, &command);
                     continue;
                 }
                 patched(&value, position, &name, &mut found.files);
@@ -213,6 +218,19 @@ fn touched(record: &Record) -> Touched {
     found
 }
 
+/// Where the results of calls stand, by the id of the call.
+fn results(record: &Record) -> HashMap<String, Vec<u64>> {
+    let mut results: HashMap<String, Vec<u64>> = HashMap::new();
+    for (position, slot) in (0_u64..).zip(record.slots()) {
+        if let Slot::Message(entry) = slot
+            && let Some(id) = entry.tool_call_id()
+        {
+            results.entry(id).or_default().push(position);
+        }
+    }
+    results
+}
+
 /// The files that the arguments of a call name.
 pub(crate) fn files_named(arguments: &str) -> Vec<String> {
     let Ok(raw) = json::check(arguments) else { return Vec::new() };
@@ -224,7 +242,8 @@ pub(crate) fn files_named(arguments: &str) -> Vec<String> {
         .collect()
 }
 
-fn touch(file: &mut File, position: u64, tool: &str, command: &str) {
+/// Notes that a call at the first of two positions, whose result stands at the second, names a file.
+fn touch(file: &mut File, (position, came): (u64, u64), tool: &str, command: &str) {
     let word = |text: &str| {
         let text = text.to_ascii_lowercase();
         WRITES.iter().any(|write| text.contains(write))
@@ -235,7 +254,11 @@ fn touch(file: &mut File, position: u64, tool: &str, command: &str) {
     file.last = position;
     file.action =
         if command.is_empty() || command.len() > 20 { tool.into() } else { format!("{tool} {command}") };
-    *(if writes { &mut file.written } else { &mut file.read }) = Some(position);
+    if writes {
+        file.written = Some(position);
+    } else {
+        file.read = Some(came);
+    }
 }
 
 /// Files of a patch, as Codex writes them.
@@ -289,6 +312,8 @@ mod tests {
             by: "sticky".into(),
             scope: None,
             kept: Vec::new(),
+            owed: Vec::new(),
+            notice: None,
             factor: None,
         };
         record.decide(cut, Time(0)).unwrap();

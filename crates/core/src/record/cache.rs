@@ -8,6 +8,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::manager::auto::PlanFold;
 use crate::manager::sticky::Fold;
 use crate::need::NeedIndex;
+use crate::recall::ObligationIndex;
+use crate::record::Slot;
 use crate::tokens::Tokenizer;
 
 /// Folds kept at once; a process uses a handful of configurations per record.
@@ -26,6 +28,8 @@ pub(crate) struct Cache {
     plans: Mutex<HashMap<u64, PlanFold>>,
     /// Identifiers and segments of the entries, as far as a planner has asked.
     index: Mutex<Option<NeedIndex>>,
+    /// What is owed, as far as a view has asked.
+    obligations: Mutex<ObligationIndex>,
 }
 
 impl Cache {
@@ -146,6 +150,13 @@ impl Cache {
         }
     }
 
+    /// Asks what is owed in the record with these places.
+    pub(crate) fn obligations<T>(&self, slots: &[Slot], ask: impl FnOnce(&ObligationIndex) -> T) -> T {
+        let mut index = locked(&self.obligations);
+        index.advance(slots);
+        ask(&index)
+    }
+
     pub(crate) fn forget_folds(&mut self) {
         locked(&self.folds).clear();
         locked(&self.plans).clear();
@@ -159,6 +170,7 @@ impl Cache {
             }
         }
         *locked(&self.index) = None;
+        *locked(&self.obligations) = ObligationIndex::default();
         *locked(&self.sums) = Default::default();
         locked(&self.rewrites).clear();
     }

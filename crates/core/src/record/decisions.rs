@@ -55,6 +55,10 @@ pub(crate) struct Cut {
     pub(crate) held: Option<u32>,
     /// What else is kept although it lies before the cut.
     pub(crate) kept: Ranges,
+    /// What was owed when the cut was made.
+    pub(crate) owed: Ranges,
+    /// What views say where the cut is.
+    pub(crate) notice: Option<Arc<Entry>>,
     pub(crate) by: Arc<str>,
     scope: Option<String>,
     /// Position of the decision.
@@ -120,12 +124,14 @@ impl DecidedState {
                     self.former_leads = self.former_leads.union(&Ranges::of(former));
                 }
             }
-            Decision::Cut { before, held, kept, by, scope, .. } => {
+            Decision::Cut { before, held, kept, owed, notice, by, scope, .. } => {
                 let earlier = self.cut(scope.as_deref()).map_or(0, |cut| cut.epoch);
                 self.cuts.push(Cut {
                     before: groups.at_or_after(*before),
                     held: held.and_then(|held| groups.of(held as u32)),
                     kept: groups_of(groups, kept),
+                    owed: groups_of(groups, owed),
+                    notice: notice.as_deref().map(crate::view::notice::entry),
                     by: by.as_str().into(),
                     scope: scope.clone(),
                     at,
@@ -210,9 +216,16 @@ impl DecidedState {
         });
     }
 
-    /// Whether any plan is recorded.
-    pub(crate) fn has_plans(&self) -> bool {
-        !self.plans.is_empty()
+    /// Whether any plan is recorded, or a cut that says what it left out.
+    pub(crate) fn has_words(&self) -> bool {
+        !self.plans.is_empty() || self.cuts.iter().any(|cut| cut.notice.is_some())
+    }
+
+    /// The recorded cut says this from now on.
+    pub(crate) fn renotice(&mut self, at: u64, notice: Option<&str>) {
+        if let Some(cut) = self.cuts.iter_mut().find(|cut| cut.at == at) {
+            cut.notice = notice.map(crate::view::notice::entry);
+        }
     }
 
     /// Forgets all plans, to take them in again.

@@ -20,6 +20,8 @@ use crate::block::ToolCall;
 use crate::context::CurationContext;
 use crate::decision::Decision;
 use crate::entry::{Entry, Role, Time};
+use crate::ranges::Ranges;
+use crate::recall::RecallTool;
 use crate::view::View;
 use cache::Cache;
 use decisions::DecidedState;
@@ -95,6 +97,8 @@ pub struct Record {
     pub(crate) cache: Cache,
     /// What requests need wherever a cut lies.
     pub(crate) standing: RequestPositions,
+    /// Whether the model is known to have a tool that reads handles: it called one, or what it was told at the start names one.
+    pub(crate) knows_recall: bool,
     /// Calls without ids that wait for a result.
     unnamed: missing_ids::Unnamed,
     /// Counts what changes views other than by adding at their end; part of every fold's key.
@@ -130,6 +134,22 @@ impl fmt::Display for AppendError {
 }
 
 impl std::error::Error for AppendError {}
+
+/// Entries at the start whose texts may name the tools that a client holds back until the model looks for them.
+const BEGINNING: u32 = 8;
+/// The end of the name that clients give to the tool which searches.
+const SEARCH_TOOL: &str = "scrollback__search";
+
+/// Whether an entry shows that the model has a tool to read handles with.
+fn tells_of_recall(position: u32, entry: &Entry) -> bool {
+    let calls = || entry.tool_calls().any(|call| RecallTool::called(&call.name.as_str()).is_some());
+    let names = || entry.texts().any(|text| text.as_str().contains(SEARCH_TOOL));
+    match entry.role {
+        Role::Assistant => calls(),
+        Role::System | Role::User => position < BEGINNING && names(),
+        Role::Tool => false,
+    }
+}
 
 impl Record {
     /// An empty record.
@@ -173,6 +193,9 @@ impl Record {
         }
         self.cache.push();
         self.messages += 1;
+        if !self.knows_recall {
+            self.knows_recall = tells_of_recall(position, &entry);
+        }
         self.slots.push(Slot::Message(entry));
         Ok(u64::from(position))
     }
@@ -231,21 +254,24 @@ impl Record {
         true
     }
 
-    /// Takes the lines of an erased entry out of every recorded ledger.
+    /// Takes the words of an erased entry out of every recorded ledger and notice.
     fn erase_from_ledgers(&mut self, position: u64) {
-        if !self.decided.has_plans() {
+        if !self.decided.has_words() {
             return;
         }
         self.decided.forget_plans();
         for (at, slot) in (0..).zip(&mut self.slots) {
             let Slot::Decision(decision, _) = slot else { continue };
-            if !matches!(&**decision, Decision::Plan { .. }) {
+            if !matches!(&**decision, Decision::Plan { .. } | Decision::Cut { .. }) {
                 continue;
             }
             if decision.repeats(|entry| entry == position) {
                 *decision = Arc::new(Decision::clone(decision).without_words_of(position));
             }
-            self.decided.push(at, decision, &self.groups);
+            match &**decision {
+                Decision::Cut { notice, .. } => self.decided.renotice(at, notice.as_deref()),
+                plan => self.decided.push(at, plan, &self.groups),
+            }
         }
     }
 
@@ -280,6 +306,20 @@ impl Record {
         manager: &dyn crate::HistoryManager,
     ) -> Vec<crate::manager::Ask> {
         manager.plan(&View::of(self, cx), cx)
+    }
+
+    /// The positions of all groups that have an entry between two positions, both included: what [`Decision::Pin`] is about.
+    pub fn whole_groups(&self, first: u64, last: u64) -> Vec<u64> {
+        let last = last.min((self.len() as u64).saturating_sub(1));
+        let groups = (first..=last).filter_map(|at| self.groups.of(u32::try_from(at).ok()?));
+        let groups = Ranges::of(groups);
+        let mut positions: Vec<u64> = groups
+            .iter()
+            .filter_map(|group| self.groups.get(group))
+            .flat_map(|group| group.positions().map(u64::from))
+            .collect();
+        positions.sort_unstable();
+        positions
     }
 
     /// Number of places: messages, decisions and tombstones.

@@ -174,12 +174,15 @@ fn cut_to_fit(view: &View<'_>, cx: &CurationContext, limit: usize) -> Option<Dec
         .union(&record.standing.pins_before(cx.wire, last_gone + 1))
         .union(&Ranges::of(held));
     let named = stays.intersect(&Ranges::one(0..last_gone)).minus(&stays_anyway);
+    let owed = named.intersect(fitting.owed()).minus(view.pinned());
     Some(Decision::Cut {
         before: before.unwrap_or(record.len() as u64),
         held: held.and_then(|held| view.group(held)).map(|group| group.first.into()),
         by: BY.into(),
         scope: cx.scope.clone(),
-        kept: view.groups_in(&named).map(opens).collect(),
+        kept: view.groups_in(&named.minus(&owed)).map(opens).collect(),
+        owed: view.groups_in(&owed).map(opens).collect(),
+        notice: fitting.notice_text(),
         factor: (cx.counter.method == Method::Estimate).then_some(cx.counter.factor),
     })
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::edit::signature;
+use super::owed::Owed;
 use super::{Anchors, Purpose, Reason, SUMMARY_HEADING, ShownSummary, View};
 use crate::context::CurationContext;
 use crate::decision::SummaryPlace;
@@ -20,6 +21,8 @@ impl<'r> View<'r> {
     pub fn of(record: &'r Record, cx: &CurationContext) -> Self {
         let decided = &record.decided;
         let boundary = record.standing.boundary(cx.wire);
+        let known = || cx.conversation.clone().filter(|_| record.knows_recall);
+        let recall = cx.recall.clone().or_else(known);
         let mut view = View {
             record,
             unfinished: cx.unfinished,
@@ -40,19 +43,25 @@ impl<'r> View<'r> {
                 cx.preserve_system,
                 cx.scope.as_deref(),
                 boundary,
-                cx.recall.as_ref().map(Tail::as_str),
+                recall.as_ref().map(Tail::as_str),
+                (cx.obligations, cx.notice),
             ))),
             anchors: Anchors { system: cx.preserve_system, task: cx.preserve_task, last: cx.preserve_last_n },
             decisions: Vec::new(),
             cut: None,
             purpose: Purpose::Look,
             plan: None,
-            recall: cx.recall.clone(),
+            recall,
+            // What a recorded decision let go is not picked up again.
+            owed: Owed::nothing(),
+            notice_wish: cx.notice,
+            notice: None,
         };
         view.anchor_lead();
         view.choose_lead();
         view.anchor_tail();
         view.apply_decisions(cx);
+        view.owed = Owed::unknown(cx.obligations);
         view
     }
 
@@ -118,8 +127,10 @@ impl<'r> View<'r> {
         }
         if let Some(cut) = record.decided.cut(scope) {
             let pins = record.standing.pins_before(cx.wire, cut.before);
-            let keep = self.body.from(cut.before).union(&Ranges::of(cut.held)).union(&cut.kept).union(&pins);
+            let kept = cut.kept.union(&cut.owed).union(&Ranges::of(cut.held));
+            let keep = self.body.from(cut.before).union(&kept).union(&pins);
             self.keep_as(&keep, &cut.by, Reason::BeforeCut, Some(cut.at));
+            self.notice.clone_from(&cut.notice);
         }
         if let Some(summary) = record.decided.summary(scope) {
             self.show_summary(Arc::clone(summary));

@@ -52,13 +52,12 @@ impl View<'_> {
         counter.factor.apply(tokens)
     }
 
-    /// Tokens of lead and summary.
+    /// Tokens of lead and summary, and of the line that says what was left out.
     pub(crate) fn anchored_tokens(&self, counter: Counter) -> usize {
         let lead: usize = self.lead.iter().map(|&index| self.group_tokens(counter, index)).sum();
-        lead + self
-            .summary
-            .as_ref()
-            .map_or(0, |shown| counter.factor.apply(entry_tokens(counter.tokenizer, &shown.entry)))
+        let around = self.summary.iter().map(|shown| &shown.entry).chain(&self.notice);
+        let tokens = |entry: &Arc<Entry>| counter.factor.apply(entry_tokens(counter.tokenizer, entry));
+        lead + around.map(tokens).sum::<usize>()
     }
 
     /// Tokens of the whole view, entry by entry.

@@ -38,6 +38,17 @@ impl Rewrite {
                 let placeholder = format!("[result left out: {lines}, read {handle}]").into();
                 Rewrite::Clear { placeholder }.apply(entry)
             }
+            (Rewrite::ByProvider, Some(handle)) => {
+                let placeholder = format!("[cleared by the provider, read {handle}]").into();
+                Rewrite::Clear { placeholder }.apply(entry)
+            }
+            (Rewrite::Truncate { max_length, suffix, keep }, Some(handle)) => {
+                let suffix: Arc<str> = match &**suffix {
+                    DEFAULT_SUFFIX => format!("\n... [truncated, read {handle}]").into(),
+                    own => format!("{own} [read {handle}]").into(),
+                };
+                Rewrite::Truncate { max_length: *max_length, suffix, keep: *keep }.apply(entry)
+            }
             _ => self.apply(entry),
         }
     }

@@ -186,7 +186,8 @@ impl View<'_> {
             });
         }
         if let Some(entry) = self.record.entry(group.first.into()).filter(|entry| entry.role == Role::User) {
-            explain_edits(group.first, entry, self.edits_on_opening(group.first), None, changed);
+            let handle = self.recall.as_ref().map(|tail| Handle::at(tail.clone(), group.first.into()));
+            explain_edits(group.first, entry, self.edits_on_opening(group.first), handle.as_ref(), changed);
         }
         for place in self.places(index, group) {
             let Result::Came(position) = place.result else { continue };

@@ -14,7 +14,7 @@ pub enum ItemSource {
         /// The call it answers.
         call_id: String,
     },
-    /// Chosen lines of entries that are not shown whole.
+    /// Chosen lines of entries that are not shown whole; of none where it only says what was left out.
     Ledger {
         /// Positions of those entries.
         of: Vec<u64>,

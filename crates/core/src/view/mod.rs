@@ -5,6 +5,8 @@ mod count;
 pub(crate) mod edit;
 mod explain;
 mod item;
+pub(crate) mod notice;
+mod owed;
 mod reason;
 pub(crate) mod shorten;
 mod show;
@@ -105,6 +107,12 @@ pub struct View<'r> {
     plan: Option<Arc<AutoPlan>>,
     /// The conversation whose handles stand in placeholders.
     recall: Option<Tail>,
+    /// What stays because it is owed.
+    owed: owed::Owed,
+    /// Whether a cut leaves a line; where nothing is said, it does where the model can read handles.
+    notice_wish: Option<bool>,
+    /// What was left out at the cut, in words.
+    notice: Option<Arc<Entry>>,
 }
 
 /// Whether what managers decide will last.
@@ -129,7 +137,8 @@ impl View<'_> {
     pub fn len(&self) -> usize {
         let body: usize = self.groups().map(|(_, group)| group.len()).sum();
         let lead = self.lead.iter().filter(|&&index| self.group(index).is_some()).count();
-        lead + usize::from(self.summary.is_some()) + body + self.ledgers().count()
+        let notice = usize::from(self.notice.is_some());
+        lead + usize::from(self.summary.is_some()) + notice + body + self.ledgers().count()
     }
 
     /// The ledgers the view shows, in order.

@@ -62,6 +62,18 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// Whether the end of a history was cut off for it.
+    pub(crate) fn is_cut(self) -> bool {
+        matches!(
+            self,
+            Reason::OutsideWindow
+                | Reason::OlderTurn
+                | Reason::OverBudget
+                | Reason::LessRelevant
+                | Reason::BeforeCut
+        )
+    }
+
     /// The word for it in every output.
     pub fn as_str(self) -> &'static str {
         match self {

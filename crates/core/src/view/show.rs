@@ -37,6 +37,7 @@ impl<'r> View<'r> {
         let mut waiting = self.summary.as_ref();
         let planned = self.plan.is_some();
         items.extend(waiting.take_if(|shown| shown.before.is_none() || planned).map(summary_item));
+        items.extend(self.notice.as_ref().map(notice_item));
         if let Some(plan) = &self.plan {
             for unit in plan.order(&self.body) {
                 match unit {
@@ -143,9 +144,11 @@ impl<'r> View<'r> {
         if entry.role != Role::User {
             return entry.without_cut_parts();
         }
+        let handle = self.recall.as_ref().map(|tail| Handle::at(tail.clone(), position.into()));
         let mut current = None;
         for edit in self.edits_on_opening(position) {
-            current = edit.rewrite.apply(current.as_ref().unwrap_or(entry)).or(current);
+            let next = edit.rewrite.apply_with(current.as_ref().unwrap_or(entry), handle.as_ref());
+            current = next.or(current);
         }
         current
     }
@@ -190,6 +193,12 @@ fn ledger_item(ledger: &Ledger) -> ViewItem {
         entry: Arc::clone(&ledger.entry),
         fidelity: Fidelity::AsSaid,
     }
+}
+
+/// A ledger of no lines: it says what was left out, and nothing of it.
+fn notice_item(notice: &Arc<Entry>) -> ViewItem {
+    let source = ItemSource::Ledger { of: Vec::new() };
+    ViewItem { source, entry: Arc::clone(notice), fidelity: Fidelity::AsSaid }
 }
 
 fn summary_item(shown: &ShownSummary) -> ViewItem {

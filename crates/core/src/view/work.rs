@@ -88,7 +88,7 @@ impl<'r> View<'r> {
     /// The body's groups that no manager may drop.
     pub(crate) fn protected(&self) -> Ranges {
         let task = if self.anchors.task { self.task.clone() } else { Ranges::default() };
-        task.union(&self.last).union(&self.pinned).intersect(&self.body)
+        task.union(&self.last).union(&self.pinned).union(self.owed()).intersect(&self.body)
     }
 
     /// The last user group of the body.
@@ -133,7 +133,11 @@ impl<'r> View<'r> {
 
     /// Drops what is neither in `keep` nor protected.
     pub(crate) fn keep(&mut self, keep: &Ranges, manager: &str, reason: Reason) {
+        let drops = self.drops.len();
         self.keep_as(keep, &manager.into(), reason, None);
+        if self.drops.len() > drops && reason.is_cut() {
+            self.say_what_is_left_out();
+        }
         self.lineage = None;
         // The next manager sees this view and no other, so what anchors it is found anew.
         self.anchor_lead();
@@ -159,6 +163,8 @@ impl<'r> View<'r> {
         new: Option<Decision>,
     ) {
         let keep = plan.front_groups().union(&self.body.from(plan.tail));
+        // What was owed when the plan was made stands in it; what it let go is not picked up again.
+        self.stay_owed(self.owed().intersect(&keep));
         self.keep_as(&keep, &name.into(), Reason::Planned, recorded);
         self.plan = Some(plan);
         self.decisions.extend(new);
@@ -175,7 +181,12 @@ impl<'r> View<'r> {
     }
 
     pub(super) fn keep_as(&mut self, keep: &Ranges, manager: &Arc<str>, reason: Reason, by: Option<u64>) {
-        let kept = self.body.intersect(keep).union(&self.protected());
+        let kept = self.body.intersect(keep);
+        // Mostly nothing goes, and nothing has to be known about what must stay.
+        if kept == self.body {
+            return;
+        }
+        let kept = kept.union(&self.protected());
         let dropped = self.body.minus(&kept);
         self.body = kept;
         self.note_drop(dropped, manager, reason, by);

@@ -269,7 +269,7 @@ impl Execution<'_> {
         let info = self.provider.describe();
         let mut cx = CurationContext::for_model(Some(info.model));
         cx.wire = Some(info.wire);
-        cx.windows = self.shared.engine.catalog.windows();
+        self.shared.engine.catalog.configure(&mut cx);
         cx
     }
 

@@ -12,6 +12,7 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 
 use super::{RecallServer, Whereabouts};
 use crate::proxy::session_names;
+use crate::secrets::Sees;
 use crate::{ApiCaller, App, HttpProblem};
 
 /// Most bytes of a request. Arguments are short; a longer query is refused with a sentence rather than an error of the protocol.
@@ -25,9 +26,11 @@ async fn take(State(app): State<App>, caller: ApiCaller, request: Request) -> Re
     caller.may_read()?;
     let server = RecallServer {
         store: Arc::clone(&app.store),
-        tenant: caller.tenant,
+        tenant: caller.tenant.clone(),
         clock: Arc::clone(&app.clock),
         whereabouts: Whereabouts::Named(names(request.headers())),
+        redactor: (Sees::of(&caller) == Sees::Redacted).then(|| Arc::clone(&app.redactor)),
+        writes: app.settings.recall_writes && caller.may_write().is_ok(),
     };
     // Host and origin were looked at by the gate, as for every request.
     let config = StreamableHttpServerConfig::default()

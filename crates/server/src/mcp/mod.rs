@@ -18,8 +18,9 @@ use rmcp::model::{
 };
 use rmcp::service::{RequestContext, RoleServer};
 use scrollback_agent::Clock;
-use scrollback_core::recall::RecallTool;
-use scrollback_store::recall::{Deadline, Here, RecallReply, answer};
+use scrollback_core::recall::{BadHandle, Handle, RecallTool};
+use scrollback_core::redact::Redactor;
+use scrollback_store::recall::{self, Deadline, Here, Pinning, RecallReply, answer};
 use scrollback_store::{Store, StoreError, Tenant};
 use serde_json::Value;
 
@@ -82,12 +83,19 @@ struct RecallServer {
     tenant: Tenant,
     clock: Arc<dyn Clock>,
     whereabouts: Whereabouts,
+    /// What takes secrets out of texts, for callers who may not see them.
+    redactor: Option<Arc<Redactor>>,
+    /// Whether the caller may pin.
+    writes: bool,
 }
 
 impl RecallServer {
     async fn reply(&self, tool: RecallTool, arguments: &Value) -> RecallReply {
         let here = match self.whereabouts.here(&*self.store, &self.tenant).await {
-            Ok(here) => here,
+            Ok(here) => match &self.redactor {
+                Some(redactor) => here.seen_through(Arc::clone(redactor)),
+                None => here,
+            },
             Err(error) => {
                 let away = scrollback_store::recall::NoAnswer::Store(error);
                 return RecallReply { text: away.to_string(), failed: true };
@@ -97,6 +105,58 @@ impl RecallServer {
         let deadline = Deadline::new(move || clock.now().0 >= until);
         answer(&*self.store, &self.tenant, &here, tool, arguments, &deadline).await
     }
+
+    /// Pins what a handle names, or pins it no longer.
+    async fn pin(&self, arguments: &Value) -> RecallReply {
+        let refused = |text: String| RecallReply { text, failed: true };
+        let given = |name: &str| arguments.get(name).filter(|value| !value.is_null());
+        let Some(handle) = given("handle").and_then(Value::as_str) else {
+            return refused("`handle` is missing; give one such as sb:k7q2m9x4td#412".into());
+        };
+        let handle: Handle = match handle.parse() {
+            Ok(handle) => handle,
+            Err(error) => return refused(BadHandle::to_string(&error)),
+        };
+        let pinning = match given("pinned") {
+            None | Some(Value::Bool(true)) => Pinning::Pin,
+            Some(Value::Bool(false)) => Pinning::Unpin,
+            Some(_) => return refused("`pinned` must be true or false".into()),
+        };
+        let done = recall::pin(&*self.store, &self.tenant, &handle, pinning, self.clock.now()).await;
+        match done {
+            Ok((_, positions, _)) => {
+                let word = if pinning == Pinning::Pin { "pinned" } else { "no longer pinned" };
+                let entries = if positions.len() == 1 { "entry" } else { "entries" };
+                let text = format!("{handle}: {} {entries} {word}", positions.len());
+                RecallReply { text, failed: false }
+            }
+            Err(no_answer) => refused(no_answer.to_string()),
+        }
+    }
+}
+
+/// The name of the tool that pins, offered where the configuration allows writing.
+const PIN: &str = "pin";
+
+/// The tool that pins, as the protocol lists it.
+fn pin_tool() -> Tool {
+    let schema = serde_json::json!({
+        "type": "object",
+        "properties": {
+            "handle": { "type": "string", "description": "A handle such as sb:k7q2m9x4td#412" },
+            "pinned": { "type": "boolean", "description": "false to pin it no longer; true if not given" }
+        },
+        "required": ["handle"],
+        "additionalProperties": false
+    });
+    let schema = match schema {
+        Value::Object(schema) => schema,
+        _ => serde_json::Map::new(),
+    };
+    let about = "Keep what a handle names in your context for good: it is no longer left out or shortened.";
+    let annotations =
+        ToolAnnotations::new().read_only(false).destructive(false).idempotent(true).open_world(false);
+    Tool::new(PIN, about, Arc::new(schema)).with_annotations(annotations)
 }
 
 /// A tool as the protocol lists it.
@@ -126,11 +186,13 @@ impl ServerHandler for RecallServer {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(RecallTool::ALL.map(listed).to_vec()))
+        let pin = self.writes.then(pin_tool);
+        Ok(ListToolsResult::with_all_items(RecallTool::ALL.map(listed).into_iter().chain(pin).collect()))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        RecallTool::named(name).map(listed)
+        let pin = || (self.writes && name == PIN).then(pin_tool);
+        RecallTool::named(name).map(listed).or_else(pin)
     }
 
     async fn call_tool(
@@ -138,12 +200,15 @@ impl ServerHandler for RecallServer {
         request: CallToolRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let Some(tool) = RecallTool::named(&request.name) else {
-            let known = RecallTool::ALL.map(RecallTool::name).join(", ");
-            return Err(ErrorData::invalid_params(format!("unknown tool; there are {known}"), None));
-        };
         let arguments = request.arguments.map_or(Value::Null, Value::Object);
-        let RecallReply { text, failed } = self.reply(tool, &arguments).await;
+        let RecallReply { text, failed } = match RecallTool::named(&request.name) {
+            Some(tool) => self.reply(tool, &arguments).await,
+            None if self.writes && request.name == PIN => self.pin(&arguments).await,
+            None => {
+                let known = RecallTool::ALL.map(RecallTool::name).join(", ");
+                return Err(ErrorData::invalid_params(format!("unknown tool; there are {known}"), None));
+            }
+        };
         let content = vec![ContentBlock::text(text)];
         let result = if failed { CallToolResult::error(content) } else { CallToolResult::success(content) };
         Ok(result.into())

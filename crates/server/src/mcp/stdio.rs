@@ -15,6 +15,8 @@ pub struct Asker {
     pub session: Vec<String>,
     /// The working directory, by which the session is found where it is not named.
     pub folder: Option<String>,
+    /// Whether it may pin.
+    pub writes: bool,
 }
 
 /// Answers on standard output what is asked on standard input, until that ends.
@@ -24,7 +26,9 @@ pub async fn serve_stdio(
     clock: Arc<dyn Clock>,
     asker: Asker,
 ) -> Result<(), String> {
-    let server = RecallServer { store, tenant, clock, whereabouts: Whereabouts::Process(asker) };
+    // Who starts the process reads the store itself, so nothing is hidden from it.
+    let (writes, whereabouts) = (asker.writes, Whereabouts::Process(asker));
+    let server = RecallServer { store, tenant, clock, whereabouts, redactor: None, writes };
     let running = match server.serve(rmcp::transport::stdio()).await {
         Ok(running) => running,
         // A client that leaves before it has said anything is not an error.

@@ -76,7 +76,9 @@ async fn every_tool_answers_with_handles(bench: Bench) -> CaseResult {
     ensure!(read.text.contains("  201  line 200: staging port is 48123, nothing of note"), "{}", read.text);
     let matching = json!({ "handle": result, "pattern": "/port is [0-9]+/", "context": 0 });
     let read = ask(&bench, &here, RecallTool::Read, matching).await;
-    same!(read.text.lines().count(), 2);
+    // Its heading, the line, and the session for which it was answered.
+    same!(read.text.lines().count(), 3);
+    ensure!(read.text.ends_with(&here.named), "the session is named: {}", read.text);
     let around =
         ask(&bench, &here, RecallTool::Around, json!({ "handle": result, "before": 1, "after": 1 })).await;
     for position in 1..=3 {
@@ -88,7 +90,7 @@ async fn every_tool_answers_with_handles(bench: Bench) -> CaseResult {
         around.text
     );
     let outline = ask(&bench, &here, RecallTool::Outline, json!({})).await;
-    let read_at = format!("deploy/staging.toml: read_file, last read {}", handle(&id, 1)?);
+    let read_at = format!("deploy/staging.toml: read_file, last read {}", handle(&id, 2)?);
     ensure!(outline.text.contains(&read_at), "{}", outline.text);
     let written = format!("notes.md: write_file, last write {}", handle(&id, 5)?);
     ensure!(outline.text.contains(&written), "{}", outline.text);

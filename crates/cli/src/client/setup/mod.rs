@@ -35,7 +35,7 @@ pub(crate) fn run(args: &SetupArgs, json: bool) -> Result<(), Failure> {
         return undo(client, &machine, &journal, address, args, json);
     }
     let base = format!("http://{address}");
-    let wanted = plan::wanted(client, &machine, &base)?;
+    let wanted = plan::wanted(client, &machine, &base, served_store(address).as_deref())?;
     let earlier = journal.read()?;
     let mut changes = Vec::new();
     for file in &wanted.files {
@@ -54,6 +54,23 @@ pub(crate) fn run(args: &SetupArgs, json: bool) -> Result<(), Failure> {
 pub(crate) fn server_address() -> Result<SocketAddr, Failure> {
     let listen = config::load()?.server()?.listen;
     Ok(reachable(listen.unwrap_or_else(|| SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PORT)))))
+}
+
+/// The store that the server writes: that of the one that runs there, else the one that is configured. None where clients find
+/// it without being told, and where its name may hold a password.
+fn served_store(address: SocketAddr) -> Option<String> {
+    let running = match look(address) {
+        AddressState::Server(running) => Some(running.store),
+        _ => None,
+    };
+    let from_environment = || std::env::var("SCROLLBACK_STORE").ok();
+    let configured = || config::load().ok().and_then(|config| config.store().map(String::from));
+    running.or_else(from_environment).or_else(configured).filter(|url| is_whole_path(url))
+}
+
+/// Whether a store is a file that is found from any folder.
+pub(crate) fn is_whole_path(url: &str) -> bool {
+    url.strip_prefix("sqlite:").is_some_and(|path| std::path::Path::new(path).is_absolute())
 }
 
 /// What is to be written into one file; an error if that would overwrite what a person wrote.
@@ -228,7 +245,8 @@ fn taken_back(change: &Change) -> Result<(Option<String>, &'static str), Failure
 
 /// Settings of ours in a file that no journal tells of, as on a machine that was copied: those that lead to our server.
 fn without_journal(client: Client, machine: &ClientMachine, address: SocketAddr) -> Vec<Change> {
-    let Ok(wanted) = plan::wanted(client, machine, &format!("http://{address}")) else { return Vec::new() };
+    let (base, store) = (format!("http://{address}"), served_store(address));
+    let Ok(wanted) = plan::wanted(client, machine, &base, store.as_deref()) else { return Vec::new() };
     let found = wanted.files.into_iter().filter_map(|file| {
         let text = journal::read_text(&file.path).ok().flatten()?;
         let is_set = |setting: &journal::Setting| {

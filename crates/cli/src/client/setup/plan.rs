@@ -30,10 +30,16 @@ pub(crate) struct WantedSettings {
     pub(crate) settings: Vec<Setting>,
 }
 
-/// The settings for a server at `base`, as in `http://127.0.0.1:7275`, and for the recall server.
-pub(crate) fn wanted(client: Client, machine: &ClientMachine, base: &str) -> Result<SetupPlan, Failure> {
+/// The settings for a server at `base`, as in `http://127.0.0.1:7275`, and for the recall server, which reads the store that
+/// this server writes, where that is known.
+pub(crate) fn wanted(
+    client: Client,
+    machine: &ClientMachine,
+    base: &str,
+    store: Option<&str>,
+) -> Result<SetupPlan, Failure> {
     let mut plan = through_server(client, machine, base)?;
-    for file in recall(client, machine) {
+    for file in recall(client, machine, store) {
         match plan.files.iter_mut().find(|known| known.path == file.path) {
             Some(known) => known.settings.extend(file.settings),
             None => plan.files.push(file),
@@ -49,9 +55,13 @@ fn command() -> String {
 }
 
 /// Where each client looks for servers of tools, and how it writes one down.
-fn recall(client: Client, machine: &ClientMachine) -> Vec<WantedSettings> {
+fn recall(client: Client, machine: &ClientMachine, store: Option<&str>) -> Vec<WantedSettings> {
     let (folder, command) = (machine.configuration(client), command());
-    let server = json!({ "command": command, "args": ["mcp"] });
+    let arguments: Vec<&str> = match store {
+        Some(store) => vec!["mcp", "--store", store],
+        None => vec!["mcp"],
+    };
+    let server = json!({ "command": command, "args": arguments });
     let file = |path: PathBuf, format: Format, settings: Vec<Setting>| {
         vec![WantedSettings { path, format, settings }]
     };
@@ -62,21 +72,22 @@ fn recall(client: Client, machine: &ClientMachine) -> Vec<WantedSettings> {
                 Some(folder) => PathBuf::from(folder).join(".claude.json"),
                 None => machine.home.join(".claude.json"),
             };
-            let server = json!({ "type": "stdio", "command": command, "args": ["mcp"] });
+            let server = json!({ "type": "stdio", "command": command, "args": arguments });
             file(path, Format::Json, vec![Setting::new(&["mcpServers", "scrollback"], &server.to_string())])
         }
         Client::Codex => {
             let table = |key| ["mcp_servers", "scrollback", key];
             let settings = vec![
                 Setting::new(&table("command"), &command),
-                Setting::new(&table("args"), "[\"mcp\"]"),
+                Setting::new(&table("args"), &json!(arguments).to_string()),
                 // Codex starts servers without the variables of its own process, but for those that are named.
                 Setting::new(&table("env_vars"), "[\"SCROLLBACK_SESSION\", \"SCROLLBACK_STORE\"]"),
             ];
             file(folder.join("config.toml"), Format::Toml, settings)
         }
         Client::Opencode => {
-            let server = json!({ "type": "local", "command": [command, "mcp"], "enabled": true });
+            let started: Vec<&str> = std::iter::once(command.as_str()).chain(arguments).collect();
+            let server = json!({ "type": "local", "command": started, "enabled": true });
             let settings = vec![Setting::new(&["mcp", "scrollback"], &server.to_string())];
             file(opencode_file(machine), Format::Jsonc, settings)
         }
@@ -89,7 +100,7 @@ fn recall(client: Client, machine: &ClientMachine) -> Vec<WantedSettings> {
             file(folder.join("mcp.json"), Format::Jsonc, settings)
         }
         Client::Vscode => {
-            let server = json!({ "type": "stdio", "command": command, "args": ["mcp"] });
+            let server = json!({ "type": "stdio", "command": command, "args": arguments });
             let settings = vec![Setting::new(&["servers", "scrollback"], &server.to_string())];
             file(folder.join("mcp.json"), Format::Jsonc, settings)
         }

@@ -6,7 +6,7 @@ HOLDS = r"""
   const wrong = [];
   const all = (selector) => [...document.querySelectorAll(selector)];
   if (window.hit) wrong.push('a script of somebody else ran');
-  for (const node of all('iframe, object, embed, img:not([src^="/lens/conversations/"]), video, audio, base, link:not([href^="/lens/assets/"]), style, script:not([src^="/lens/assets/"]), meta[http-equiv], template, math, form:not([action^="/lens"])'))
+  for (const node of all('iframe, object, embed, img:not([src^="/lens/conversations/"]), video, audio, base, link:not([href^="/lens/assets/"]), style, script:not([src^="/lens/assets/"]), meta[http-equiv], template, math, form:not([action^="/lens"], [method=dialog])'))
     wrong.push('not ours: ' + node.outerHTML.slice(0, 100));
   for (const node of all('*')) for (const attribute of node.attributes)
     if (/^on/i.test(attribute.name) || attribute.name === 'style') wrong.push('attribute ' + attribute.name + ' on ' + node.tagName);

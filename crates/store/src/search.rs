@@ -58,7 +58,11 @@ impl Query {
             let found: Vec<String> = words(piece).into_iter().map(|word| word.text).collect();
             if !found.is_empty() {
                 let term = Term { words: found, prefix: starred };
-                if without { query.none.push(term) } else { query.all.push(term) }
+                let terms = if without { &mut query.none } else { &mut query.all };
+                // Said twice it asks for nothing more, and ranking takes time for every term.
+                if !terms.contains(&term) {
+                    terms.push(term);
+                }
             }
         }
     }

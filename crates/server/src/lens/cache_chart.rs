@@ -71,7 +71,7 @@ pub(crate) fn cache_chart(bars: &[CacheBar]) -> Markup {
         plural(broken, "break", "breaks")
     );
     html! {
-        div.charted { svg.chart role="img" aria-label=(told) viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) preserveAspectRatio="xMidYMid meet" {
+        div.charted tabindex="0" { svg.chart role="group" aria-label=(told) viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) preserveAspectRatio="xMidYMid meet" {
             @for part in 0..=2u64 {
                 @let y = floor - up(top * part / 2);
                 line.grid x1=(LEFT) x2=(WIDTH) y1=(y) y2=(y) {}

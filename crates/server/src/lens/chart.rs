@@ -60,7 +60,7 @@ pub(crate) fn chart(bars: &[Bar]) -> Markup {
         plural(cuts, "cut", "cuts")
     );
     html! {
-        div.charted { svg.chart role="img" aria-label=(told) viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) preserveAspectRatio="xMidYMid meet" {
+        div.charted tabindex="0" { svg.chart role="group" aria-label=(told) viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) preserveAspectRatio="xMidYMid meet" {
             @for part in 0..=2u64 {
                 @let tokens = top * part / 2;
                 @let y = floor - up(tokens);

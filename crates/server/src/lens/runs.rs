@@ -296,9 +296,9 @@ impl RunContext<'_> {
                     @if injected { span.chip.info { "conversation injected" } }
                     @if let Some(spent) = spent { span.soft { (number(spent.input)) " input tokens, " @if spent.estimated { "estimate" } @else { "reported" } } }
                     @if call.attempt > 1 { span.chip.warn { "attempt " (call.attempt) } }
-                    a href=(format!("/lens/calls/{}", coded(&call.id))) { "exact bytes" }
                 }
                 div.in.stack {
+                    p.small { a href=(format!("/lens/calls/{}", coded(&call.id))) { "The call, with its exact bytes" } }
                     @if messages.is_empty() { p.soft { "Its messages are on the page of the call." } }
                     @for message in messages { div {
                         div.who { (page::role(message.role)) @for call in message.tool_calls() { code { (self.eyes.glance(&call.name.as_str(), 60)) } } }

@@ -253,7 +253,7 @@ fn plot(compared: &[Compared]) -> Markup {
     }
     html! { @if points.len() > 1 {
         section.card aria-label="Cost against retention" { header { h2 { "Cost against retention" } span.soft.small { "what was kept where something was left out; up is better, left is cheaper; each number is a manager of the table" } } div.in {
-            div.charted.plotted { svg.chart role="img" aria-label=(told) viewBox=(format!("0 0 {width} {height}")) {
+            div.charted.plotted tabindex="0" { svg.chart role="img" aria-label=(told) viewBox=(format!("0 0 {width} {height}")) {
                 @for part in 0..=2u32 {
                     @let kept = low + (1.0 - low) * f64::from(part) / 2.0;
                     line.grid x1=(left) x2=(width - right) y1=(y(kept)) y2=(y(kept)) {}
@@ -286,7 +286,7 @@ fn overlap(points: &[(usize, &Figures, f64, f64)], number: usize) -> f64 {
 fn table(compared: &[Compared], conversations: usize) -> Markup {
     html! {
         section.card.candidates { header { h2 { "Side by side" } span.soft.small { "over " (plural(compared.iter().map(|one| one.figures.calls).max().unwrap_or(0), "call", "calls")) " of " (plural(conversations as u64, "conversation", "conversations")) } }
-            div.scroll { table.cards {
+            div.scroll tabindex="0" { table.cards {
                 thead { tr {
                     th scope="col" { "Manager" } th.n scope="col" { "Cost" } th.n scope="col" { "Against all" } th.n scope="col" { "Arguments kept" } th.n scope="col" { "Answers grounded" }
                     th.n scope="col" { "Input tokens" } th.n scope="col" { "From cache" } th.n scope="col" { "Largest call" } th.n scope="col" { "Cuts" } th.n scope="col" { "Task kept" } th.n scope="col" { "ms a view" }
@@ -318,7 +318,7 @@ fn losses(done: &Comparison, eyes: Eyes<'_>) -> Markup {
                     summary { span { (place + 1) ". " } code { (said(&one.figures.manager)) } span.soft { (plural(one.lost.len() as u64, "value", "values")) } }
                     div.in {
                         @if one.lost.is_empty() { p.soft { "Nothing that a reply used." } } @else {
-                            table.cards {
+                            div.scroll tabindex="0" { table.cards {
                                 thead { tr { th scope="col" { "Value" } th scope="col" { "Used by" } th scope="col" { "Stood at" } th scope="col" { "Left out by" } } }
                                 tbody { @for (conversation, lost) in one.lost.iter().take(LISTED) { @if let Some(conversation) = done.conversations.get(*conversation) { tr {
                                     th scope="row" { code { (eyes.glance(&lost.value, 80)) } }
@@ -326,7 +326,7 @@ fn losses(done: &Comparison, eyes: Eyes<'_>) -> Markup {
                                     td data-l="Stood at" { (place_link(conversation, lost.stood_at)) }
                                     td data-l="Left out by" { (said(&lost.why)) }
                                 } } } }
-                            }
+                            } }
                             @if one.lost.len() > LISTED { p.soft { "and " (one.lost.len() - LISTED) " more" } }
                         }
                     }
@@ -390,7 +390,7 @@ fn curves(figures: &[&Figures]) -> Markup {
     }
     html! {
         section.card { header { h2 { "Tokens sent, call by call" } } div.in {
-            div.charted { svg.chart role="img" aria-label="Tokens of each call under each manager; the table above has the sums." viewBox=(format!("0 0 {width} {height}")) {
+            div.charted tabindex="0" { svg.chart role="img" aria-label="Tokens of each call under each manager; the table above has the sums." viewBox=(format!("0 0 {width} {height}")) {
                 line.grid x1=(left) x2=(width) y1=(height - 10.0) y2=(height - 10.0) {}
                 line.grid x1=(left) x2=(width) y1="20" y2="20" {}
                 text x=(left - 6.0) y="23" text-anchor="end" { (short(most as u64)) } text x=(left - 6.0) y=(height - 7.0) text-anchor="end" { "0" }

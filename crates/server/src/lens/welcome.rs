@@ -36,7 +36,7 @@ pub(crate) fn welcome(viewer: &Viewer) -> Markup {
             div.head { h1 { "Nothing was said yet" } }
             p { "Point a client at this server. Everything it says is kept, each call is sent what it needs, and you see here what that was." }
             div.grid2 { @for (name, lines, note) in clients {
-                section.card { h2 { (name) } div.in { pre.paste { (said(&lines)) } p.soft.small { (note) } } }
+                section.card { h2 { (name) } div.in { pre.paste tabindex="0" { (said(&lines)) } p.soft.small { (note) } } }
             } }
             section.card { h2 { "Or look first" } div.in {
                 p { "A conversation of our own: a support agent looks things up with tools for a while, until its history no longer fits and is cut." }

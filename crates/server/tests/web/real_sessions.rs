@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use axum::http::StatusCode;
+use axum::http::{Method, StatusCode};
 use scrollback_agent::config::ServerSettings;
 use scrollback_store::{Memory, Store};
 use serde_json::{Value, json};
@@ -46,7 +46,11 @@ async fn imported(server: &Server, name: &str, files: &[PathBuf]) -> String {
 async fn imported_texts(server: &Server, texts: &[String]) -> String {
     let known = ids(server).await;
     for text in texts {
-        let taken = server.form("/lens/import", &[("text", text)]).await;
+        let body = format!(
+            "--cut\r\nContent-Disposition: form-data; name=\"file\"; filename=\"session.jsonl\"\r\n\r\n{text}\r\n--cut--\r\n"
+        );
+        let kind = Some("multipart/form-data; boundary=cut");
+        let taken = server.ask(Method::POST, "/lens/import", kind, body).await;
         assert_eq!(taken.status, StatusCode::OK, "{}", taken.text);
     }
     let all = ids(server).await;

@@ -3,8 +3,8 @@
 //! `writer MODE FILE SEED [lazy]` prints a line for each acknowledgement, after it was given: `acked CONVERSATION POSITION
 //! LINK`, `compacted`, `erased POSITION` or `migrated`. In the mode `failing` it goes on when an append fails, and says
 //! `refused KIND` and `visible POSITION`, the last one it can read; the modes `one` and `few` have one writer, which ends by
-//! itself. FILE may be the URL of a store. `writer follow FILE SEED FOLDER` backs the file up into the folder, and says `saved TIME` after
-//! each step.
+//! itself. FILE may be the URL of a store. `writer follow FILE SEED FOLDER` backs the file up into the folder: one step for each line that it
+//! reads, after which it says `saved TIME`.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use std::io::Write;
@@ -28,10 +28,11 @@ fn main() {
     let seed: i64 = seed.parse().unwrap();
     if let ("follow", [folder]) = (mode.as_str(), rest) {
         let mut follow = Follow::start(Path::new(file), Path::new(folder)).unwrap();
-        for at in seed.. {
+        for (at, _) in (seed..).zip(std::io::stdin().lines()) {
             follow.step(Time(at)).unwrap();
             say(&format!("saved {at}"));
         }
+        return;
     }
     let durability = if rest.iter().any(|word| word == "lazy") { Durability::Lazy } else { Durability::Full };
     let further_steps = if mode == "migrate" { vec![step()] } else { Vec::new() };

@@ -261,3 +261,59 @@ fn on_postgresql_a_changed_row_is_noticed_and_what_cannot_be_checked_is_said() {
         );
     });
 }
+
+/// A number as SQLite writes the key of a row.
+fn key(number: i64) -> Vec<u8> {
+    let mut rest = number;
+    let mut bytes = vec![(rest & 0x7f) as u8];
+    while rest > 0x7f {
+        rest >>= 7;
+        bytes.insert(0, 0x80 | (rest & 0x7f) as u8);
+    }
+    bytes
+}
+
+#[test]
+fn verifying_rows_that_are_out_of_order_ends_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let (tenant, anna) = (Tenant::default(), Recipient::parse("anna").unwrap());
+    let id = block_on(async {
+        let store = Sqlite::open(&path, Time(0)).unwrap();
+        let store: &dyn Store = &store;
+        let said = NewEntry::evaluation((0..4).map(|_| Entry::text(Role::User, "hello")), Time(0));
+        store.append_for(&tenant, Time(0), &anna, Expected::Any, said).await.unwrap().conversation
+    });
+    let connection = Connection::open(&path).unwrap();
+    let places: Vec<i64> = {
+        let mut found = connection.prepare("select place from entries order by place").unwrap();
+        found.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+    };
+    connection.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(())).unwrap();
+    drop(connection);
+    let good = std::fs::read(&path).unwrap();
+    // The last row takes the key of the second, wherever that key stands.
+    let (from, to) = (key(places[3]), key(places[1]));
+    let stands = (0..good.len() - from.len()).filter(|at| good[*at..].starts_with(&from)).collect::<Vec<_>>();
+    assert!(!stands.is_empty());
+    for at in stands {
+        let mut bad = good.clone();
+        bad[at..at + from.len()].copy_from_slice(&to);
+        std::fs::write(&path, bad).unwrap();
+        let (tell, told) = std::sync::mpsc::channel();
+        let (path, tenant, id) = (path.clone(), tenant.clone(), id.clone());
+        std::thread::spawn(move || {
+            // A file that is not opened at all was noticed too.
+            let found = Sqlite::open(&path, Time(0)).map_or(1, |store| {
+                let store: &dyn Store = &store;
+                block_on(async {
+                    let of_one = store.verify(&tenant, &id).await.map_or(1, |found| found.problems.len());
+                    of_one + store.examine().await.unwrap().problems.len()
+                })
+            });
+            let _ = tell.send(found);
+        });
+        let found = told.recv_timeout(std::time::Duration::from_secs(60)).expect("verifying ends");
+        assert!(found > 0, "at byte {at}");
+    }
+}

@@ -116,7 +116,7 @@ async fn refusals_have_their_kind_and_the_wait_that_was_asked_for() {
 
 #[tokio::test]
 async fn a_key_that_a_provider_repeats_is_never_shown() {
-    let error = refused(Reply::of(401, r#"{"error":{"message":"bad key sk-test-key"}}"#)).await;
+    let error = refused(Reply::of(401, r#"{"error":{"message":"bad key sk-test-key-0123456789"}}"#)).await;
     assert_eq!(error.kind, ErrorKind::Auth);
     assert!(!format!("{error}{error:?}").contains("sk-test-key"), "{error:?}");
     let server = Server::start(Vec::new()).await;

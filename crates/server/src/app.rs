@@ -140,7 +140,8 @@ impl App {
             memory: MemoryBudget::new(settings.limits.memory_bytes),
             store_turns: Turns::new(STORE_TURNS),
             upstream_turns: Turns::new(settings.limits.upstream_requests),
-            heavy_turns: Turns::new(std::thread::available_parallelism().map_or(1, usize::from)),
+            // One core is left to those who serve connections.
+            heavy_turns: Turns::new(std::thread::available_parallelism().map_or(1, usize::from) - 1),
             api_room: TenantSlots::default(),
             last_heartbeat: LastHeartbeat::default(),
             secret: tokio::sync::OnceCell::new(),

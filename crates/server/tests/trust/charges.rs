@@ -106,3 +106,14 @@ async fn a_key_limited_in_dollars_buys_nothing_whose_price_is_not_known() {
     let free = server.post("/v1/moderations", json!({ "input": "x" })).await;
     assert_eq!(free.status, StatusCode::OK, "{}", free.text);
 }
+
+#[tokio::test]
+async fn a_limited_key_has_nothing_done_in_the_background() {
+    let (server, received) =
+        limited(KeyLimits { tokens_per_minute: Some(1_000), ..KeyLimits::default() }).await;
+    let body = json!({ "model": "gpt-5", "input": "x", "background": true });
+    let answer = server.post("/v1/responses", body).await;
+    assert_eq!(answer.status, StatusCode::FORBIDDEN, "{}", answer.text);
+    assert_eq!(answer.json()["error"]["code"], "not_counted");
+    assert_eq!(received.lock().await.len(), 0);
+}

@@ -197,8 +197,10 @@ const DENIALS: [&str; 7] = [
 ];
 
 /// Sentences with "yet" that are about how things stand in a run, not about what the program lacks.
-const STATES: [&str; 9] = [
-    "nothing is published yet",
+const STATES: [&str; 13] = [
+    "## not promised yet",
+    "## not here yet",
+    "published yet",
     "what is not promised yet",
     "it is not needed yet",
     "the model has not seen yet",
@@ -207,13 +209,15 @@ const STATES: [&str; 9] = [
     "no segment of its group is chosen yet",
     "has no key yet",
     "what had not yet been said",
+    "nothing was cut yet",
+    "the one that was not continued yet",
 ];
 
 /// The claims of a page that something is missing: sentences with "not", "no" or "none" before "yet".
 fn denials(page: &str) -> Vec<String> {
     let text = page.to_lowercase().replace('\n', " ");
     let claims = |sentence: &&str| {
-        let words: Vec<&str> = sentence.split(|c: char| !c.is_alphanumeric() && c != '\'').collect();
+        let words: Vec<&str> = sentence.split(|c: char| !c.is_alphanumeric() && !"'_".contains(c)).collect();
         let yet = words.iter().rposition(|word| *word == "yet").unwrap_or(0);
         let denied =
             words.iter().take(yet).any(|word| ["not", "no", "none", "nothing", "never"].contains(word));

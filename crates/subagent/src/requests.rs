@@ -15,7 +15,7 @@ use scrollback_core::{
 use scrollback_lisp::Memory;
 use uuid::Uuid;
 
-use super::compression::{Compression, Ledger, PromptMessage, PromptSource, Rendered};
+use super::compression::{Compression, PromptMessage, PromptSource, Rendered, TurnLedger};
 use super::input::Input;
 use super::record::Positions;
 use super::smaller_requests::Tightened;
@@ -34,7 +34,7 @@ pub(crate) struct Requests {
     pub(crate) input: Arc<Input>,
     pub(crate) wire: Wire,
     pub(crate) turns: Vec<Turn>,
-    pub(crate) ledger: Ledger,
+    pub(crate) ledger: TurnLedger,
     pub(crate) memory: Memory,
     pub(crate) positions: Positions,
 }

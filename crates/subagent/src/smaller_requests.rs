@@ -11,7 +11,7 @@ use scrollback_core::manager::{Keep, shortened};
 use scrollback_core::{Decision, Record, Slot};
 use scrollback_lisp::Memory;
 
-use super::compression::{Compression, Ledger, PromptSource, Rendered};
+use super::compression::{Compression, TurnLedger, PromptSource, Rendered};
 use super::input::Input;
 use super::record::Positions;
 use super::turn::Turn;
@@ -79,7 +79,7 @@ impl Tightened {
     pub(crate) fn render(
         &self,
         strategy: &dyn Compression,
-        ledger: &Ledger,
+        ledger: &TurnLedger,
         turns: &[Turn],
         memory: &Memory,
         input: &Input,
@@ -88,7 +88,7 @@ impl Tightened {
             return strategy.render(ledger, turns, memory, input);
         }
         let (turns, input) = (self.turns(turns), self.input(input));
-        let mut ledger = Ledger::cut(self.cut);
+        let mut ledger = TurnLedger::cut(self.cut);
         ledger.advance(&turns);
         let mut rendered = strategy.render(&ledger, &turns, memory, &input);
         for message in &mut rendered.messages {
@@ -105,7 +105,7 @@ impl Tightened {
     /// The messages that were sent before the turn after these, made again, and what is known about them.
     pub(crate) fn to_messages(&self, strategy: &dyn Compression, turns: &[Turn], input: &Input) -> Rendered {
         let memory = turns.last().map(|turn| turn.memory.clone()).unwrap_or_default();
-        let mut ledger = Ledger::default();
+        let mut ledger = TurnLedger::default();
         ledger.advance(turns);
         let mut rendered = self.render(strategy, &ledger, turns, &memory, input);
         rendered.stats.tokens = Some(ledger.tokens(turns, input, strategy.shown(), &rendered));

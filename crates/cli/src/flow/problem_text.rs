@@ -30,11 +30,13 @@ pub(crate) fn document_problems(
     problems: &[document::DocumentProblem],
 ) -> String {
     let (text, file) = (masked(text, redactor), file.display().to_string());
+    let lines: Vec<&str> = text.lines().collect();
     let mut out = String::new();
     for problem in problems {
         let message = redactor.text(&problem.message).text;
-        let mark = MarkedProblem { code: problem.code, message: &message, path: &problem.path, at: problem.at };
-        show(&mut out, &text, &file, &mark, "error", AnsiColor::Red.on_default().bold());
+        let mark =
+            MarkedProblem { code: problem.code, message: &message, path: &problem.path, at: problem.at };
+        show(&mut out, &lines, &file, &mark, "error", AnsiColor::Red.on_default().bold());
     }
     out
 }
@@ -42,6 +44,7 @@ pub(crate) fn document_problems(
 /// Prints problems on standard error, in the order of the file.
 pub(crate) fn problems(loaded: &LoadedFlow, errors: &[FlowProblem], warnings: &[FlowProblem]) {
     let text = masked(&loaded.text, &loaded.redactor);
+    let lines: Vec<&str> = text.lines().collect();
     let file = loaded.file.display().to_string();
     let red = AnsiColor::Red.on_default().bold();
     let yellow = AnsiColor::Yellow.on_default().bold();
@@ -50,21 +53,21 @@ pub(crate) fn problems(loaded: &LoadedFlow, errors: &[FlowProblem], warnings: &[
         for problem in list {
             let (message, path) = (&problem.message, &problem.path);
             let mark = MarkedProblem { code: problem.code.as_str(), message, path, at: problem.at };
-            show(&mut out, &text, &file, &mark, word, style);
+            show(&mut out, &lines, &file, &mark, word, style);
         }
     }
     // A reader that left does not change what is wrong.
     let _ = write!(anstream::stderr(), "{out}");
 }
 
-fn show(out: &mut String, text: &str, file: &str, problem: &MarkedProblem<'_>, word: &str, style: Style) {
+fn show(out: &mut String, lines: &[&str], file: &str, problem: &MarkedProblem<'_>, word: &str, style: Style) {
     let dim = Style::new().dimmed();
     let (line, column) = (problem.at.line, problem.at.column);
     let message = problem.message.replace(['\n', '\r'], " ");
     let _ = writeln!(out, "{style}{word}[{}]{Reset}: {message}", problem.code);
     let path = if problem.path.is_empty() { String::new() } else { format!(" ({})", problem.path) };
     let _ = writeln!(out, "{dim}  at {file}:{line}:{column}{path}{Reset}");
-    let shown = text.lines().nth(line.saturating_sub(1)).filter(|line| line.chars().count() <= LONGEST);
+    let shown = lines.get(line.saturating_sub(1)).filter(|line| line.chars().count() <= LONGEST);
     if let Some(shown) = shown.filter(|_| line > 0 && column > 0) {
         let margin = format!("{line:>5} | ");
         let before: String =

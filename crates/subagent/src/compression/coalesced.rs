@@ -7,7 +7,7 @@ use super::ledger::Sums;
 use super::stats::{ShownCount, Stats};
 use super::uncompressed::{raw_turns, whole};
 use super::{
-    Coalescing, Compression, Ledger, PromptMessage, PromptSource, Rendered, ToolResults, system_message,
+    Coalescing, Compression, PromptMessage, PromptSource, Rendered, ToolResults, TurnLedger, system_message,
 };
 use crate::input::{Input, turns_line};
 use crate::show::{has_sample, one_line, pad, remark, shorten, type_label};
@@ -37,7 +37,7 @@ impl Compression for SingleUserCoalesced {
         &self.options
     }
 
-    fn render(&self, ledger: &Ledger, turns: &[Turn], memory: &Memory, input: &Input) -> Rendered {
+    fn render(&self, ledger: &TurnLedger, turns: &[Turn], memory: &Memory, input: &Input) -> Rendered {
         if ledger.cut_before() == 0 && !ledger.triggered(turns, input, &self.options) {
             return whole(self.name(), ledger, turns, input, &self.options);
         }
@@ -76,7 +76,7 @@ impl Compression for SingleUserCoalesced {
 /// Turns that are being told of in one message.
 struct CoalescedTurns<'a> {
     options: &'a Coalescing,
-    ledger: &'a Ledger,
+    ledger: &'a TurnLedger,
     sums: Sums,
     turns: &'a [Turn],
     memory: &'a Memory,
@@ -226,7 +226,7 @@ impl CoalescedTurns<'_> {
 pub(super) fn told_before(
     cut: usize,
     options: &Coalescing,
-    ledger: &Ledger,
+    ledger: &TurnLedger,
     turns: &[Turn],
     input: &Input,
 ) -> Option<(Vec<PromptMessage>, usize)> {

@@ -11,10 +11,10 @@ use super::{Coalescing, PromptMessage, PromptSource, Rendered, system_message};
 use crate::input::Input;
 use crate::turn::Turn;
 
-/// Sums over turns. [`advance`](Ledger::advance) looks at each turn once; afterwards every question about the first so many
+/// Sums over turns. [`advance`](TurnLedger::advance) looks at each turn once; afterwards every question about the first so many
 /// turns has its answer at hand.
 #[derive(Clone, Debug, Default)]
-pub struct Ledger {
+pub struct TurnLedger {
     /// The sums after one turn, after two, and so on.
     sums: Vec<Sums>,
     /// The turns that called tools.
@@ -52,10 +52,10 @@ pub(super) struct Sums {
     printing: usize,
 }
 
-impl Ledger {
+impl TurnLedger {
     /// A ledger of turns of which the first so many are told by what they defined alone.
     pub(crate) fn cut(turns: usize) -> Self {
-        Ledger { cut: turns, ..Ledger::default() }
+        TurnLedger { cut: turns, ..TurnLedger::default() }
     }
 
     /// How many turns are told by what they defined alone.

@@ -5,7 +5,7 @@ use scrollback_lisp::Memory;
 use super::coalesced::told_before;
 use super::stats::{ShownCount, Stats};
 use super::uncompressed::{raw_turns, uncompressed_user, whole};
-use super::{Coalescing, Compression, Ledger, Rendered, system_message};
+use super::{Coalescing, Compression, Rendered, TurnLedger, system_message};
 use crate::input::Input;
 use crate::turn::Turn;
 
@@ -49,7 +49,7 @@ impl Compression for RollingWindow {
         &self.options
     }
 
-    fn render(&self, ledger: &Ledger, turns: &[Turn], _: &Memory, input: &Input) -> Rendered {
+    fn render(&self, ledger: &TurnLedger, turns: &[Turn], _: &Memory, input: &Input) -> Rendered {
         let triggered = ledger.triggered(turns, input, &self.options);
         if ledger.cut_before() == 0 && !triggered {
             return whole(self.name(), ledger, turns, input, &self.options);
@@ -67,7 +67,7 @@ impl Compression for RollingWindow {
 }
 
 impl RollingWindow {
-    fn stats(&self, ledger: &Ledger, turns: &[Turn], cut: usize) -> Stats {
+    fn stats(&self, ledger: &TurnLedger, turns: &[Turn], cut: usize) -> Stats {
         let (old, all) = (ledger.after(cut), ledger.after(turns.len()));
         let (calls, prints) = ledger.showable(old);
         let shown = |old: usize, limit: usize, (before, all): (usize, usize)| {

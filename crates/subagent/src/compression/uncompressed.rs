@@ -5,7 +5,7 @@ use scrollback_lisp::{Memory, Value};
 
 use super::coalesced::told_before;
 use super::stats::{ShownCount, Stats};
-use super::{Coalescing, Compression, Ledger, PromptMessage, PromptSource, Rendered, system_message};
+use super::{Coalescing, Compression, PromptMessage, PromptSource, Rendered, TurnLedger, system_message};
 use crate::input::{Input, turns_line};
 use crate::show::{Private, Show, graphemes};
 use crate::turn::Turn;
@@ -31,7 +31,7 @@ impl Compression for Uncompressed {
         &self.shown
     }
 
-    fn render(&self, ledger: &Ledger, turns: &[Turn], _: &Memory, input: &Input) -> Rendered {
+    fn render(&self, ledger: &TurnLedger, turns: &[Turn], _: &Memory, input: &Input) -> Rendered {
         let whole = whole(self.name(), ledger, turns, input, &self.shown);
         let cut = ledger.cut_before();
         // Only a request that was too large leaves turns out.
@@ -54,7 +54,7 @@ impl Compression for Uncompressed {
 /// The whole history, also as what a strategy sends that is not yet at work.
 pub(super) fn whole(
     strategy: &'static str,
-    ledger: &Ledger,
+    ledger: &TurnLedger,
     turns: &[Turn],
     input: &Input,
     options: &Coalescing,
@@ -67,7 +67,7 @@ pub(super) fn whole(
 
 /// Turns from one on, as they were.
 pub(super) fn raw_turns<'a>(
-    ledger: &'a Ledger,
+    ledger: &'a TurnLedger,
     turns: &'a [Turn],
     from: usize,
     input: &'a Input,
@@ -82,7 +82,7 @@ pub(super) fn raw_turns<'a>(
 }
 
 /// The numbers where nothing is left out.
-fn all_shown(strategy: &'static str, ledger: &Ledger, turns: &[Turn]) -> Stats {
+fn all_shown(strategy: &'static str, ledger: &TurnLedger, turns: &[Turn]) -> Stats {
     let sums = ledger.after(turns.len());
     Stats {
         strategy,

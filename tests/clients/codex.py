@@ -301,7 +301,8 @@ def recalled(direct, through):
     expect("search" in json.dumps(calls[0].json["tools"]), "the tools are offered from the first request on", calls[0].json["tools"])
     before = calls[4].texts()
     expect("the staging port is 48123" not in before, "the value was cleared from the view")
-    expect(re.search(r"read sb:[a-z0-9]{10}#\d+", before), "the placeholder has the handle", before[-3000:])
+    expect(not re.search(r"read sb:[a-z0-9]{10}#\d+", before), "no handle before the model knows the tools", before[-3000:])
+    expect(re.search(r"read sb:[a-z0-9]{10}#\d+", calls[5].texts()), "the placeholder has the handle", calls[5].texts()[-3000:])
     expect("0 hits in this session" in calls[6].texts(), "an empty search says what was searched", calls[6].texts()[-2000:])
     expect("48123" in calls[7].texts(), "the search found it", calls[7].texts()[-2000:])
     expect("the staging port is 48123" in calls[8].texts(), "the exact text was read back", calls[8].texts()[-2000:])
@@ -317,7 +318,8 @@ SOON = {"retry-after": "0"}
 
 SCENARIOS = [
     Scenario("codex", "recall", recall_roles, recalling, recalled, exact=False, direct=False,
-             config='[server]\nmanagers = ["clear_tool_results(1)"]\n'),
+             config='[server]\nmanagers = ["clear_tool_results(1)"]\n',
+             known="Codex lists the tools of its servers when the model looks for them: what is cleared before has no handle"),
     Scenario("codex", "no other machine", plain_roles, asking("Say good day"), alone, direct=False, watched=True),
     Scenario("codex", "plain", plain_roles, asking("Say good day"), one_conversation, short=True),
     Scenario("codex", "plain, newest model", plain_roles, asking("Say good day", model="gpt-6.1-sol"), one_conversation),

@@ -9,9 +9,11 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from target import OPERATORS, SECRET, Postgres, Target
 
@@ -576,7 +578,8 @@ def budget(ground):
     going[0] = False
     watcher.join()
     told = {status: statuses.count(status) for status in sorted(set(statuses))}
-    return set(statuses) <= {200, 429, 503} and peak[0] < 1 << 30, f"{told}, at most {peak[0] >> 20} MB resident"
+    # A client that sends slowly because the machine is busy is cut off (408, or 0 where it did not hear that).
+    return set(statuses) <= {0, 200, 408, 429, 503} and peak[0] < 1280 << 20, f"{told}, at most {peak[0] >> 20} MB resident (`memory_bytes` is 512 MB)"
 
 
 @attack("searches end", "30 searches that are left at once, then a call and a login", long=True)
@@ -885,31 +888,23 @@ def huge_reply(ground):
 
 @attack(FAIR, "one tenant floods with the largest legal bodies and searches; the slowest calls of another", long=True)
 def flood(ground):
-    big = json.dumps({"model": "gpt-4o", "messages": [{"role": "user", "content": "word " * 1600000}]})
-    going, done = [True], [0]
-
-    def flooding(number):
-        while going[0]:
-            if number % 2:
-                ground.keyed.ask("POST", CHATS, big, ground.thief_proxy, {"content-type": "application/json"}, 120)
-            else:
-                ground.keyed.ask("GET", "/api/search?q=word*", key=ground.thief_read, timeout=60)
-            done[0] += 1
+    if os.getloadavg()[0] > 2 * (os.cpu_count() or 1):
+        return None, "the machine is busy with other things, so times say nothing"
 
     def slowest(label, count=100):
-        took = sorted(timed(lambda: ground.keyed.chat(f"{label} {n}", ground.victim_proxy)) for n in range(count))
+        took = sorted(timed(lambda: ground.keyed.chat(f"{label} {n}", ground.victim_proxy, "offline:echo")) for n in range(count))
         return took[count * 99 // 100 - 1]
 
+    slowest("warm")
     alone = slowest("alone")
-    threads = [threading.Thread(target=flooding, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    time.sleep(1)
-    beside = slowest("beside")
-    going[0] = False
-    for thread in threads:
-        thread.join()
-    return beside < 2.5, f"p99 of 100 calls: {alone * 1000:.0f} ms alone, {beside * 1000:.0f} ms beside {done[0]} requests of the flood"
+    script = Path(__file__).with_name("flood.py")
+    flooding = subprocess.Popen([sys.executable, script, str(ground.keyed.port), ground.thief_proxy, ground.thief_read],
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    time.sleep(2)
+    beside = slowest("beside", 200)
+    flooded = flooding.communicate("")[0].strip()
+    # On a machine with few cores the clients of the attack take time too, so the wall is twice as long as alone, or a moment.
+    return beside < max(2 * alone, 0.25), f"p99: {alone * 1000:.0f} ms alone, {beside * 1000:.0f} ms beside {flooded} requests of the flood"
 
 
 @attack("nothing is asked of a provider that is not durable", "verify the store after everything above")

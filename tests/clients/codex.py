@@ -318,8 +318,7 @@ SOON = {"retry-after": "0"}
 
 SCENARIOS = [
     Scenario("codex", "recall", recall_roles, recalling, recalled, exact=False, direct=False,
-             config='[server]\nmanagers = ["clear_tool_results(1)"]\n',
-             known="Codex lists the tools of its servers when the model looks for them: what is cleared before has no handle"),
+             config='[server]\nmanagers = ["clear_tool_results(1)"]\n'),
     Scenario("codex", "no other machine", plain_roles, asking("Say good day"), alone, direct=False, watched=True),
     Scenario("codex", "plain", plain_roles, asking("Say good day"), one_conversation, short=True),
     Scenario("codex", "plain, newest model", plain_roles, asking("Say good day", model="gpt-6.1-sol"), one_conversation),

@@ -409,3 +409,31 @@ fn lines_are_chosen_by_their_numbers_or_by_what_stands_in_them() {
     assert_eq!(numbers(json!({ "handle": handle, "pattern": "three", "context": 0 })), Some(vec![3]));
     assert_eq!(numbers(json!({ "handle": handle, "pattern": "/^o/", "context": 1 })), Some(vec![1, 2]));
 }
+
+#[test]
+fn tools_that_codex_finds_for_its_model_are_known_from_then_on() {
+    let found = json!({ "type": "tool_search_output", "call_id": "s1", "execution": "client", "tools": [
+        { "type": "namespace", "name": "mcp__scrollback", "tools": [{ "type": "function", "name": "search" }] }
+    ] });
+    let call = |id: &str| json!({ "type": "function_call", "call_id": id, "name": "exec_command", "arguments": "{}" });
+    let output = |id: &str| {
+        let output = "a line of a log. ".repeat(20);
+        json!({ "type": "function_call_output", "call_id": id, "output": output })
+    };
+    let body = json!({ "model": "gpt-5.5", "input": [
+        { "type": "message", "role": "user", "content": "Find the port." },
+        call("c1"), output("c1"),
+        { "type": "tool_search_call", "call_id": "s1", "execution": "client", "arguments": { "query": "record" } }, found,
+        call("c2"), output("c2")
+    ] });
+    let body = body.to_string();
+    let raw = scrollback_core::json::check(&body).unwrap();
+    let parsed = Wire::OpenaiResponses.parse(raw, &ParseOptions::default()).unwrap();
+    let mut talk = Talk::new();
+    for entry in parsed.entries {
+        talk.say(entry);
+    }
+    let cx = CurationContext::default().in_conversation(ID);
+    let texts = shown(&talk.record, &cx, "clear_tool_results(1)");
+    assert!(texts.iter().any(|text| text == "[result left out: 1 line, read sb:ffq69g5fav#2]"), "{texts:#?}");
+}

@@ -263,7 +263,7 @@ impl Wrapped<'_> {
         match started {
             Started::Now => told.variables.push(("SCROLLBACK_STORE".into(), self.store_url.into())),
             Started::Before if is_whole_path(store) => {
-                told.variables.push(("SCROLLBACK_STORE".into(), store.into()))
+                told.variables.push(("SCROLLBACK_STORE".into(), store.into()));
             }
             Started::Before => {}
         }

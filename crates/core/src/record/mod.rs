@@ -139,15 +139,24 @@ impl std::error::Error for AppendError {}
 const BEGINNING: u32 = 8;
 /// The end of the name that clients give to the tool which searches.
 const SEARCH_TOOL: &str = "scrollback__search";
+/// The name that Codex gives to the tools of our server together.
+const SERVER: &str = "mcp__scrollback";
 
 /// Whether an entry shows that the model has a tool to read handles with.
 fn tells_of_recall(position: u32, entry: &Entry) -> bool {
     let calls = || entry.tool_calls().any(|call| RecallTool::called(&call.name.as_str()).is_some());
     let names = || entry.texts().any(|text| text.as_str().contains(SEARCH_TOOL));
+    // What a client answers to a search for tools defines those that it held back.
+    let defines = || {
+        let raw: &str = &entry.origin.raw;
+        let head = raw.get(..256).unwrap_or(raw);
+        head.contains("tool_search_output") && raw.contains(SERVER)
+            || head.contains("tool_reference") && raw.contains(SEARCH_TOOL)
+    };
     match entry.role {
-        Role::Assistant => calls(),
-        Role::System | Role::User => position < BEGINNING && names(),
-        Role::Tool => false,
+        Role::Assistant => calls() || defines(),
+        Role::System | Role::User => position < BEGINNING && names() || defines(),
+        Role::Tool => defines(),
     }
 }
 

@@ -118,14 +118,21 @@ async fn table<R: Rows, T: Table>(rows: &mut R) -> Result<Examined, StoreError> 
     Ok(found)
 }
 
+/// What is said of rows that would come again for ever: each page of them begins after the last row of the one before.
+const OUT_OF_ORDER: &str = "rows are out of order on a damaged page";
+
 /// Parts of requests are named after what they say.
 async fn parts<R: Rows>(rows: &mut R, found: &mut Examined) -> Result<(), StoreError> {
     let mut after = None;
     loop {
-        let scan = Scan::new().ascending(&["conversation_id", "hash"]).after(after.take()).limit(BLOBS);
+        let scan = Scan::new().ascending(&["conversation_id", "hash"]).after(after.clone()).limit(BLOBS);
         let page = rows.scan::<PartRow>(scan).await?;
-        let Some(last) = page.last() else { return Ok(()) };
-        after = Some(last.key());
+        let Some(last) = page.last().map(PartRow::key) else { return Ok(()) };
+        if after.as_ref() == Some(&last) {
+            found.problem(ProblemKind::PageDamaged, OUT_OF_ORDER);
+            return Ok(());
+        }
+        after = Some(last);
         for part in &page {
             if *blake3::hash(part.items.as_bytes()).as_bytes() != part.hash {
                 let detail =
@@ -140,16 +147,19 @@ async fn parts<R: Rows>(rows: &mut R, found: &mut Examined) -> Result<(), StoreE
 async fn blobs<R: Rows>(rows: &mut R) -> Result<Examined, StoreError> {
     let (mut found, mut after) = (Examined::default(), None);
     loop {
-        let scan = Scan::new().ascending(&["tenant", "hash"]).after(after.take()).limit(BLOBS);
+        let scan = Scan::new().ascending(&["tenant", "hash"]).after(after.clone()).limit(BLOBS);
         let page = rows.scan::<Blob>(scan).await?;
-        let Some(last) = page.last() else { return Ok(found) };
-        after = Some(last.key());
+        let Some(last) = page.last().map(Blob::key) else { return Ok(found) };
+        if after.as_ref() == Some(&last) {
+            found.problem(ProblemKind::PageDamaged, OUT_OF_ORDER);
+            return Ok(found);
+        }
+        after = Some(last);
         for blob in &page {
             match body::unpack(blob) {
                 Ok(bytes) if bytes.len() as u64 == blob.size => {}
                 Ok(_) => {
-                    let detail =
-                        format!("the blob {} has the wrong size", body::hex(&blob.hash));
+                    let detail = format!("the blob {} has the wrong size", body::hex(&blob.hash));
                     found.problem(ProblemKind::BlobChanged, detail);
                 }
                 Err(error) => found.problem(ProblemKind::BlobChanged, error.to_string()),

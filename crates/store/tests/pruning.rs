@@ -1,6 +1,7 @@
 //! Retention: what goes, in which order, in how small steps, and that others write meanwhile.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -64,6 +65,22 @@ async fn to_size(store: &dyn Store, most: u64, mode: PruneMode) -> Pruned {
     prune(store, None, limits, mode, Time(DAY)).await.unwrap()
 }
 
+/// Appends from a store of its own until it is told to stop, and so often at least: how many those were, and the longest.
+fn longest_of(path: &Path, least: u64, done: &AtomicBool) -> (u64, Duration) {
+    let store = Sqlite::open(path, Time(0)).unwrap();
+    let store: &dyn Store = &store;
+    let bert = Recipient::parse("bert").unwrap();
+    let (mut written, mut longest) = (0_u64, Duration::ZERO);
+    while !done.load(Ordering::SeqCst) || written < least {
+        let said = NewEntry::evaluation([Entry::text(Role::User, "and on")], Time(DAY));
+        let began = Instant::now();
+        block_on(store.append_for(&Tenant::default(), Time(DAY), &bert, Expected::Any, said)).unwrap();
+        longest = longest.max(began.elapsed());
+        written += 1;
+    }
+    (written, longest)
+}
+
 /// Calls that still have what they were sent.
 async fn kept(store: &dyn Store, id: &ConversationId) -> usize {
     let calls = store.sent(&Tenant::default(), id).await.unwrap();
@@ -81,31 +98,21 @@ fn a_writer_goes_on_while_a_store_is_pruned_to_a_size() {
     let old = block_on(plant(store.as_ref(), "old", 1, 100, -90 * DAY));
     let before = block_on(store.used()).unwrap();
     let (done, most) = (Arc::new(AtomicBool::new(false)), before / 3);
+    let alone = longest_of(&path, 30, &AtomicBool::new(true)).1;
     // Another process's writer: a store of its own on the same file.
     let writer = std::thread::spawn({
         let (done, path) = (Arc::clone(&done), path.clone());
-        move || {
-            let store = Sqlite::open(&path, Time(0)).unwrap();
-            let store: &dyn Store = &store;
-            let bert = Recipient::parse("bert").unwrap();
-            let (mut written, mut longest) = (0_u64, Duration::ZERO);
-            while !done.load(Ordering::SeqCst) || written < 20 {
-                let said = NewEntry::evaluation([Entry::text(Role::User, "and on")], Time(DAY));
-                let began = Instant::now();
-                block_on(store.append_for(&Tenant::default(), Time(DAY), &bert, Expected::Any, said))
-                    .unwrap();
-                longest = longest.max(began.elapsed());
-                written += 1;
-            }
-            (written, longest)
-        }
+        move || longest_of(&path, 20, &done)
     });
     let limits =
         PruneLimits { max_bytes: Some(most), recipients_before: Some(Time(-DAY)), ..PruneLimits::default() };
     let pruned = block_on(prune(store.as_ref(), None, limits, PruneMode::Prune, Time(DAY))).unwrap();
     done.store(true, Ordering::SeqCst);
     let (written, longest) = writer.join().unwrap();
-    println!("{written} appends beside a prune of {} calls, the longest took {longest:?}", pruned.calls);
+    println!(
+        "{written} appends beside a prune of {} calls, the longest took {longest:?}; without it {alone:?}",
+        pruned.calls
+    );
     assert!(pruned.over == 0 && pruned.bytes_after <= most, "{pruned:?}");
     assert_eq!((pruned.conversations, pruned.entries), (1, 2));
     let left = block_on(kept(store.as_ref(), &anna));

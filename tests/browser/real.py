@@ -32,7 +32,7 @@ with Chromium() as browser:
             if wrong:
                 failures += 1
                 print(f"FAILED {look} {name}: {wrong}", file=sys.stderr)
-            page.picture(pictures / f"{look}-{name}.png", whole=look != "dark")
+            page.picture(pictures / f"{look}-{name}.png", whole=look == "light")
         page.close()
 
 print(json.dumps({"pages": len(facts["pages"]), "failures": failures}))

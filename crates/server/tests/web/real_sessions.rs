@@ -26,13 +26,13 @@ const RECORDED: [(&str, &str); 3] = [
     ("errors", "claude-code-fasthooks/sample_main_transcript"),
 ];
 
+/// The file of a session, then those of its sub-agents: they belong to a session that must be there before them.
 fn files_of(session: &Path) -> Vec<PathBuf> {
-    let mut files = vec![session.with_extension("jsonl")];
     let helpers = std::fs::read_dir(session.join("subagents"));
-    files.extend(helpers.into_iter().flatten().flatten().map(|file| file.path()));
-    files.sort();
-    files.retain(|file| file.exists());
-    files
+    let mut helpers: Vec<PathBuf> = helpers.into_iter().flatten().flatten().map(|file| file.path()).collect();
+    helpers.sort();
+    let main = session.with_extension("jsonl");
+    std::iter::once(main).chain(helpers).filter(|file| file.exists()).collect()
 }
 
 /// Imports files as one session and gives its id.

@@ -18,6 +18,14 @@ export function scrollback({ url = "http://127.0.0.1:7275", key, recipient, mana
   // The conversation of each call that is under way: several may be, and each goes on in its own branch.
   const conversations = new WeakMap();
   const conversation = async (params) => conversations.get(params) ?? current(ask, recipient);
+  // One after the other calls are recorded and shown a view, and replies recorded, so that no view ends with the words of
+  // another call.
+  let turn = Promise.resolve();
+  const inTurn = (work) => {
+    const mine = turn.then(work);
+    turn = mine.catch(() => {});
+    return mine;
+  };
 
   return {
     specificationVersion: "v4",
@@ -31,10 +39,12 @@ export function scrollback({ url = "http://127.0.0.1:7275", key, recipient, mana
           owners.push(index);
         }
       });
-      const followed = await follow(ask, recipient, messages);
-      const show = (managers, named) =>
-        ask("POST", `/conversations/${followed.conversation}/views`, { managers, model: named, wire: "openai-chat", record: true });
-      const view = await sentTo(show, manager, model?.modelId);
+      const [followed, view] = await inTurn(async () => {
+        const followed = await follow(ask, recipient, messages);
+        const show = (managers, named) =>
+          ask("POST", `/conversations/${followed.conversation}/views`, { managers, model: named, wire: "openai-chat", record: true });
+        return [followed, await sentTo(show, manager, model?.modelId)];
+      });
       const sent = { ...params, prompt: shown(view.view, params.prompt, followed.positions, owners) };
       conversations.set(sent, followed.conversation);
       return sent;
@@ -42,7 +52,7 @@ export function scrollback({ url = "http://127.0.0.1:7275", key, recipient, mana
 
     async wrapGenerate({ doGenerate, params }) {
       const result = await doGenerate();
-      await keep(ask, await conversation(params), result.content);
+      await inTurn(async () => keep(ask, await conversation(params), result.content));
       return result;
     },
 
@@ -54,7 +64,7 @@ export function scrollback({ url = "http://127.0.0.1:7275", key, recipient, mana
         // Text that a stream left open counts as far as it came.
         const content = [...heard.values()];
         heard.clear();
-        await keep(ask, await conversation(params), content);
+        await inTurn(async () => keep(ask, await conversation(params), content));
       };
       const watched = new ReadableStream({
         async pull(controller) {

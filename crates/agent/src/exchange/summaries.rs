@@ -94,7 +94,7 @@ mod tests {
         for (sequence, entry) in (0..).zip(said) {
             record.append(entry.stamped(uuid::Uuid::nil(), sequence, Time(0))).unwrap();
         }
-        let manager = parse("summarize(keep_recent=1, summarizer=\"offline:echo\")").unwrap();
+        let manager = parse("summarize(keep_recent=1, max_turns=1, summarizer=\"offline:echo\")").unwrap();
         let asked = |tools: &[&str]| {
             let tools = Tools::named(tools.iter().map(|name| (*name).to_string()).collect());
             let cx = CurationContext { tools: Some(tools), ..CurationContext::default() };

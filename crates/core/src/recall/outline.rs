@@ -323,7 +323,7 @@ mod tests {
             "sb:k7q2m9x4td#0 repair the parser",
             "sb:k7q2m9x4td#7 and now the printer",
             "sb:k7q2m9x4td#0-2 left out by sticky",
-            "src/parse.rs: edit_file, last read sb:k7q2m9x4td#1, last write sb:k7q2m9x4td#3",
+            "src/parse.rs: edit_file, last read sb:k7q2m9x4td#2, last write sb:k7q2m9x4td#3",
             "b.rs: apply_patch, last write sb:k7q2m9x4td#5",
         ] {
             assert!(text.contains(line), "{line}\n{text}");

@@ -90,7 +90,7 @@ impl CallPlan {
         let mut cx = CurationContext::for_model(asked.model.clone());
         cx.tools = around.tools;
         cx.wire = Some(asked.wire());
-        cx.windows = app.catalog.windows();
+        app.catalog.configure(&mut cx);
         cx.output = asked.output;
         app.calibrations.apply(tenant, &mut cx);
         // What only this server has cannot be left to the provider.
@@ -156,9 +156,9 @@ impl CallPlan {
         prepare(record, &self.wanted, &self.policy, &self.cx)
     }
 
-    /// The context in a conversation, whose handles stand in placeholders where the client offers a tool to read them.
+    /// The context in a conversation, whose handles stand in placeholders where the model has a tool to read them.
     pub(crate) fn cx_in(&self, conversation: Option<&ConversationId>) -> Arc<CurationContext> {
-        match conversation.filter(|_| self.cx.offers_recall()) {
+        match conversation {
             Some(id) => Arc::new(CurationContext::clone(&self.cx).in_conversation(id.as_str())),
             None => Arc::clone(&self.cx),
         }

@@ -177,6 +177,8 @@ LONG = {
 def test_control_c_ends_a_long_call_and_writes_nothing_by_halves(name: str, tmp_path: Path) -> None:
     begin = """
         import asyncio, os, signal, threading
+        # Whoever started the tests may ignore Ctrl-C, and children inherit that.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         from scrollback import AsyncStore, Store, curate, simulate
         many = [{"role": "user" if n % 2 == 0 else "assistant", "content": f"{n} some words " * 100} for n in range(4000)]
     """

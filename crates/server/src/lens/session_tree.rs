@@ -227,7 +227,8 @@ impl StartingCalls {
         let mut found = StartingCalls::default();
         for placed in places.iter().rev() {
             let Slot::Message(entry) = &placed.slot else { continue };
-            for (number, call) in entry.tool_calls().enumerate() {
+            let calls: Vec<_> = entry.tool_calls().enumerate().collect();
+            for (number, call) in calls.into_iter().rev() {
                 let Ok(value) = serde_json::from_str::<Value>(&call.arguments.as_str()) else { continue };
                 let mut texts = Vec::new();
                 gather(&value, 0, &mut texts);
@@ -299,7 +300,7 @@ mod tests {
 
     #[test]
     fn a_sub_agent_belongs_to_the_call_that_has_its_task() {
-        let task = r#"{"description":"look","prompt":"find every caller of the old function"}"#;
+        let task = r#"{"description":"look","prompt":"find every caller of the old function in the server"}"#;
         let asked = Entry::calling(None, &[("c1", "Task", task), ("c2", "Task", task)]);
         let later =
             Entry::calling(None, &[("c3", "spawn_agent", r#"{"items":[{"text":"write the tests"}]}"#)]);
@@ -313,8 +314,15 @@ mod tests {
         let places: Vec<StoredEntry> = [(3, asked), (9, later)].into_iter().map(place).collect();
         let mut calls = StartingCalls::of(&places);
         assert_eq!(calls.take("write the tests"), Some((9, 0)));
-        assert_eq!(calls.take("find every caller of the old function\n"), Some((3, 1)));
-        assert_eq!(calls.take("Context.\nfind every caller of the old function\nBe brief."), Some((3, 0)));
-        assert_eq!(calls.take("find every caller of the old function"), None, "each call starts one");
+        assert_eq!(calls.take("find every caller of the old function in the server\n"), Some((3, 0)));
+        assert_eq!(
+            calls.take("Context.\nfind every caller of the old function in the server\nBe brief."),
+            Some((3, 1))
+        );
+        assert_eq!(
+            calls.take("find every caller of the old function in the server"),
+            None,
+            "each call starts one"
+        );
     }
 }

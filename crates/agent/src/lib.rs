@@ -34,9 +34,7 @@ pub mod telemetry;
 pub mod tool;
 pub mod trajectory;
 
-pub use bus::{
-    Event, EventBus, HandlerError, HandlerFailure, PublishResult, Published, Subscription,
-};
+pub use bus::{Event, EventBus, HandlerError, HandlerFailure, PublishResult, Published, Subscription};
 pub use effects::{BoxFuture, Clock, FakeClock, Random, Seeded, StopSignal, SystemClock, between, later};
 pub use error::{AgentError, AgentErrorKind};
 pub use summarizer::ModelSummarizer;

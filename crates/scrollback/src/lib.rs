@@ -120,8 +120,8 @@ pub use open::Store;
 pub use recall::{SearchHit, SearchOptions};
 pub use shown::{SentView, ViewOptions};
 pub use simulate::{
-    LostValue, ReplayContent, ReplaySource, ReplaySources, SimulatedConversation, SimulationOptions, SimulationReport,
-    UnreadTranscript, simulate,
+    LostValue, ReplayContent, ReplaySource, ReplaySources, SimulatedConversation, SimulationOptions,
+    SimulationReport, UnreadTranscript, simulate,
 };
 pub use view::{Request, View};
 

@@ -10,7 +10,7 @@ use scrollback_agent::provider::script::Script;
 use scrollback_core::model::ModelName;
 use scrollback_lisp::{Definition, Memory, ToolRecord, Value};
 use scrollback_subagent::compression::{
-    Compression, TurnLedger, RollingWindow, SingleUserCoalesced, Uncompressed,
+    Compression, RollingWindow, SingleUserCoalesced, TurnLedger, Uncompressed,
 };
 use scrollback_subagent::{Host, InheritedSettings, Input, SubAgent, ToolLine, Turn, TurnUsage};
 use serde_json::json;

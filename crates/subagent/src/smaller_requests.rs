@@ -11,7 +11,7 @@ use scrollback_core::manager::{Keep, shortened};
 use scrollback_core::{Decision, Record, Slot};
 use scrollback_lisp::Memory;
 
-use super::compression::{Compression, TurnLedger, PromptSource, Rendered};
+use super::compression::{Compression, PromptSource, Rendered, TurnLedger};
 use super::input::Input;
 use super::record::Positions;
 use super::turn::Turn;

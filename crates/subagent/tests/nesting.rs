@@ -179,7 +179,9 @@ async fn one_agent_goes_on_with_what_another_returned() {
 
     let asked = bodies.lock().unwrap().len();
     let lacking = run(&first, &with(programs(&["(return {:m 4})"])), &host).await;
-    let kind = |chained: Result<SubAgent, scrollback_subagent::SubagentError>| chained.err().map(|error| error.kind());
+    let kind = |chained: Result<SubAgent, scrollback_subagent::SubagentError>| {
+        chained.err().map(|error| error.kind())
+    };
     assert_eq!(kind(second.then(&lacking)), Some(SubagentErrorKind::Data));
     let bare = run(&first, &with(programs(&["(return 4)"])), &host).await;
     assert_eq!(kind(second.then(&bare)), Some(SubagentErrorKind::NotAMap));

@@ -202,8 +202,7 @@ impl Builder {
     /// Notes a tag that is not YAML's own for what it stands at.
     fn refuse_tag(&mut self, tag: Option<&Tag>, own: &str, at: TextPosition) {
         if let Some(tag) = tag.filter(|tag| !(tag.is_yaml_core_schema() && tag.suffix() == own)) {
-            let message =
-                format!("unknown tag `{}{}`; remove it", tag.original_handle(), tag.suffix());
+            let message = format!("unknown tag `{}{}`; remove it", tag.original_handle(), tag.suffix());
             self.problems.push(syntax(at, message));
         }
     }

@@ -42,7 +42,13 @@ impl Calibrations {
 
     /// Takes in what a provider reported about a request. Where tokens are counted exactly, or nothing was reported, there is
     /// nothing to learn.
-    pub fn observe(&self, tenant: &Tenant, model: &str, tokens: Option<&RequestTokens>, usage: Option<&Usage>) {
+    pub fn observe(
+        &self,
+        tenant: &Tenant,
+        model: &str,
+        tokens: Option<&RequestTokens>,
+        usage: Option<&Usage>,
+    ) {
         let Some(tokens) = tokens.filter(|tokens| !tokens.exact) else { return };
         let Some(reported) = usage.and_then(Usage::input) else { return };
         self.learn(tenant, model, |known| known.observe(tokens.counted as u64, reported));

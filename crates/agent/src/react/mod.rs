@@ -3,7 +3,6 @@
 mod extract;
 mod text;
 
-
 use scrollback_core::Time;
 use serde::Serialize;
 use serde_json::Value;

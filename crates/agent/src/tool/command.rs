@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 
 use super::output::OutputEnds;
-use super::process::{ProcessGroup, KEPT_ERROR, SHOWN_ERROR, ending, program};
+use super::process::{KEPT_ERROR, ProcessGroup, SHOWN_ERROR, ending, program};
 use super::{Call, Spec, Tool, ToolOutcome, ToolOutput};
 use crate::effects::BoxFuture;
 

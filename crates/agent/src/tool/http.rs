@@ -47,8 +47,7 @@ impl HttpTool {
     async fn run(&self, call: Call) -> ToolOutcome {
         let url = fill_with(&self.url, &call.arguments, |value| percent_encoded(&value));
         if leaves_its_path(&url) {
-            let message =
-                "`.` and `..` are not allowed as parts of the path";
+            let message = "`.` and `..` are not allowed as parts of the path";
             return ToolOutcome::Failed(message.into());
         }
         let body: Map<String, Value> = call

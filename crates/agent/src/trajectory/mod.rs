@@ -16,8 +16,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 pub use show::{Current, StepMessage, StepPart, context_prompt, messages_view, recent_for_extract};
-pub(crate) use write::thought;
 pub use write::Trajectory;
+pub(crate) use write::thought;
 
 /// What kind of step it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

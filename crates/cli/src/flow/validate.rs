@@ -90,8 +90,7 @@ fn agent(loaded: &LoadedFlow, kind: KindArg, json: bool) -> Result<ExitCode, Fai
         });
         input::print(&format!("{document}\n"))?;
     } else {
-        let text =
-            problem_text::document_problems(&loaded.text, &loaded.file, &loaded.redactor, &problems);
+        let text = problem_text::document_problems(&loaded.text, &loaded.file, &loaded.redactor, &problems);
         let _ = write!(anstream::stderr(), "{text}");
     }
     let Some((what, name, tools)) = told else { return Ok(ExitCode::from(INVALID)) };

@@ -41,8 +41,7 @@ async fn make(setup: &Setup, args: &AddArgs, json: bool) -> Result<(), Failure> 
     };
     let store = setup.open(Intent::Write).await?;
     if store.keys().await?.iter().any(|other| other.name == key.name && other.revoked_at.is_none()) {
-        let message =
-            format!("a key called {:?} exists: revoke it first, or choose another name", key.name);
+        let message = format!("a key called {:?} exists: revoke it first, or choose another name", key.name);
         return Err(Failure::new(FAILED, "exists", message));
     }
     let told = json!({ "name": key.name, "tenant": key.tenant.as_str(), "scope": key.scope, "key": shown });

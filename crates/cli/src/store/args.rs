@@ -431,12 +431,10 @@ pub(crate) struct BackupArgs {
 }
 
 #[derive(clap::Args)]
-#[command(
-    after_help = "Every hash is checked on the way, and the restored store is verified.
+#[command(after_help = "Every hash is checked on the way, and the restored store is verified.
 
 Example:
-  scrollback restore /backups/store --to restored.db --until 2026-01-31T12:00:00Z"
-)]
+  scrollback restore /backups/store --to restored.db --until 2026-01-31T12:00:00Z")]
 pub(crate) struct RestoreArgs {
     /// The folder that `scrollback backup --follow` wrote
     pub(crate) folder: PathBuf,

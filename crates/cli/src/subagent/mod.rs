@@ -47,8 +47,7 @@ fn usage(message: &str) -> Failure {
 
 /// A strategy that was named on the command line.
 fn compression_named(text: &str) -> Result<Chosen, Failure> {
-    parse(text)
-        .map_err(|error| Failure::new(USAGE, "bad_compression", format!("--compression: {error}")))
+    parse(text).map_err(|error| Failure::new(USAGE, "bad_compression", format!("--compression: {error}")))
 }
 
 fn run_mission(args: &RunArgs, store: &StoreArgs, json: bool) -> Result<ExitCode, Failure> {

@@ -54,7 +54,11 @@ impl Advancing {
         let account = self.state.quota.open(&key, step.limits, lane.account);
         let mut row = self.row(lane, step, &key, StepStatus::Running);
         row.input = Some(input.value.as_ref().clone());
-        self.event(Some(&key), "step.started", json!({ "kind": step.kind.step_type(), "attempt": row.attempt }));
+        self.event(
+            Some(&key),
+            "step.started",
+            json!({ "kind": step.kind.step_type(), "attempt": row.attempt }),
+        );
         match &step.kind {
             StepKind::Template(template) => match self.render(template, lane, &key) {
                 Ok(mut output) => {

@@ -262,7 +262,11 @@ impl Ledger {
             let span = SpanRow {
                 key: row.key.clone(),
                 within: row.within.clone(),
-                name: format!("{} {}", if row.asks { "invoke_agent" } else { row.kind.as_str() }, name_of(&row.key)),
+                name: format!(
+                    "{} {}",
+                    if row.asks { "invoke_agent" } else { row.kind.as_str() },
+                    name_of(&row.key)
+                ),
                 status: row.status,
                 attributes: Value::Null,
             };

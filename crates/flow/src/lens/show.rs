@@ -30,7 +30,9 @@ impl Lens<'_> {
             .collect();
         let updated = updated(run, &steps);
         let mut talks = talks(&record);
-        for step in steps.iter().filter(|step| step.kind == StepType::Loop && holds_conversation(flow, &step.key)) {
+        for step in
+            steps.iter().filter(|step| step.kind == StepType::Loop && holds_conversation(flow, &step.key))
+        {
             // The conversation may still be empty.
             talks.entry(step.key.clone()).or_default();
         }

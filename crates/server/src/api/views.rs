@@ -143,8 +143,10 @@ async fn compute(asking: ApiRequest, wish: ViewShape) -> Result<ViewAnswer, Http
         let mut cx = recorded_calls::context(&app, model);
         cx.wire = Some(wire);
         if let Some(request) = &wish.request {
-            let bad = |problem: String| HttpProblem::bad_request("bad_request", format!("`request`: {problem}"));
-            let request = scrollback_core::json::check(request.get()).map_err(|error| bad(error.to_string()))?;
+            let bad =
+                |problem: String| HttpProblem::bad_request("bad_request", format!("`request`: {problem}"));
+            let request =
+                scrollback_core::json::check(request.get()).map_err(|error| bad(error.to_string()))?;
             cx.leave_room_for(wire, request).map_err(|error| bad(error.to_string()))?;
         }
         // No model is called here: what a summary would say is written offline, and nothing is recorded.

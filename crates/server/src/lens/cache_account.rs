@@ -461,10 +461,7 @@ mod tests {
         assert_eq!(until(0), None);
         assert_eq!(until(1).map(|(part, _)| part), Some(PromptPart::Tools));
         let (part, byte) = until(100).unwrap();
-        assert_eq!(
-            (part, text.get(byte..)),
-            (PromptPart::Message(1), Some(r#"],"thinking":null}"#))
-        );
+        assert_eq!((part, text.get(byte..)), (PromptPart::Message(1), Some(r#"],"thinking":null}"#)));
         assert_eq!(until(500), until(100), "no more is read than was sent");
     }
 

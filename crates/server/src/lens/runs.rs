@@ -109,7 +109,9 @@ async fn shown(viewer: &Viewer, id: &str, problem: Option<&str>) -> Result<PageC
     let events = viewer.store().events(viewer.tenant(), &run.id, 0).await?;
     let waiting: Vec<Step> = steps
         .iter()
-        .filter(|step| step.status == StepStatus::Paused && step.kind != StepType::Loop && is_leaf(step, &steps))
+        .filter(|step| {
+            step.status == StepStatus::Paused && step.kind != StepType::Loop && is_leaf(step, &steps)
+        })
         .cloned()
         .collect();
     let injected: BTreeSet<String> =

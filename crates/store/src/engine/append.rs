@@ -36,10 +36,7 @@ pub(crate) async fn create<R: Rows>(
         None => false,
     };
     if taken.is_some() || same_key {
-        return Err(StoreError::new(
-            ErrorKind::Exists,
-            "a conversation with that id or key exists",
-        ));
+        return Err(StoreError::new(ErrorKind::Exists, "a conversation with that id or key exists"));
     }
     super::recall::tail_is_free(rows, tenant, &new.id).await?;
     if let Some(parent) = &new.parent {
@@ -205,7 +202,8 @@ async fn repeated<R: Rows>(
     let evaluation = entry.evaluation_id.as_bytes();
     let Some(row) = lineage.numbered(rows, evaluation, entry.sequence).await? else { return Ok(None) };
     let conflict = |at: u64| {
-        let message = format!("this sequence of the evaluation is already recorded at {at} with different content");
+        let message =
+            format!("this sequence of the evaluation is already recorded at {at} with different content");
         Err(StoreError::new(ErrorKind::Conflict, message))
     };
     let Some(first) = row.position.checked_sub(place) else { return conflict(row.position) };

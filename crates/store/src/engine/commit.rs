@@ -265,9 +265,12 @@ pub(crate) async fn lease<R: Rows>(
     now: Time,
 ) -> Result<(), StoreError> {
     let may = |held: Option<&Lease>| match held {
-        Some(held) if held.holder != me && held.until > now && !dead.contains(&held.holder) => Err(
-            StoreError::new(ErrorKind::Busy, format!("{} is working on this until {}", held.holder, held.until)),
-        ),
+        Some(held) if held.holder != me && held.until > now && !dead.contains(&held.holder) => {
+            Err(StoreError::new(
+                ErrorKind::Busy,
+                format!("{} is working on this until {}", held.holder, held.until),
+            ))
+        }
         _ => Ok(()),
     };
     match what {

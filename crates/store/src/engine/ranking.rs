@@ -167,8 +167,12 @@ mod tests {
 
     #[test]
     fn words_that_must_not_be_there_decide() {
-        let not =
-            MatchEvidence::of(&Query::parse("port -staging"), &words("staging port"), Role::User, WordDemand::Any);
+        let not = MatchEvidence::of(
+            &Query::parse("port -staging"),
+            &words("staging port"),
+            Role::User,
+            WordDemand::Any,
+        );
         assert!(not.is_none());
     }
 }

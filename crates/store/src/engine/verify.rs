@@ -158,7 +158,8 @@ fn read_all(page: &[EntryRow], blobs: &HashMap<Link, Vec<u8>>) -> Vec<ReadSlot> 
         let parts = page.chunks(page.len().div_ceil(threads));
         let readers: Vec<_> =
             parts.map(|part| scope.spawn(move || part.iter().map(tell).collect::<Vec<ReadSlot>>())).collect();
-        let lost = |part: &[EntryRow]| part.iter().map(|_| Err("a verification thread panicked".into())).collect();
+        let lost =
+            |part: &[EntryRow]| part.iter().map(|_| Err("a verification thread panicked".into())).collect();
         let parts = page.chunks(page.len().div_ceil(threads));
         readers
             .into_iter()
@@ -341,11 +342,7 @@ impl<'c> VerifyState<'c> {
             Slot::Decision(..) => None,
         };
         if prefix != said || row.prefix.is_some() != prefix.is_some() {
-            self.problem(
-                position,
-                ProblemKind::LinkBroken,
-                "the chain over what was said is broken here",
-            );
+            self.problem(position, ProblemKind::LinkBroken, "the chain over what was said is broken here");
         }
         self.prefix = prefix.unwrap_or(self.prefix);
     }
@@ -414,7 +411,11 @@ impl<'c> VerifyState<'c> {
             return Ok(());
         }
         for position in &only(&wanted, &stored) | &only(&stored, &wanted) {
-            self.problem(Some(position), ProblemKind::IndexStale, "the table of calls disagrees with the record");
+            self.problem(
+                Some(position),
+                ProblemKind::IndexStale,
+                "the table of calls disagrees with the record",
+            );
         }
         Ok(())
     }
@@ -447,7 +448,11 @@ impl<'c> VerifyState<'c> {
         let stored = rows.scan::<SummaryRow>(scan).await?;
         if derived != stored {
             let position = derived.iter().chain(&stored).map(|row| row.position).min();
-            self.problem(position, ProblemKind::IndexStale, "the table of summaries disagrees with the record");
+            self.problem(
+                position,
+                ProblemKind::IndexStale,
+                "the table of summaries disagrees with the record",
+            );
         }
         Ok(())
     }

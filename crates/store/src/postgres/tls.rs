@@ -35,7 +35,9 @@ impl Tls {
             (Security::VerifyCa | Security::Require, Some(roots)) => {
                 Check::Signed(CheckedNames::Any, trusted(roots, &provider)?)
             }
-            (Security::VerifyCa, None) => Check::Signed(CheckedNames::Any, trusted(&Roots::System, &provider)?),
+            (Security::VerifyCa, None) => {
+                Check::Signed(CheckedNames::Any, trusted(&Roots::System, &provider)?)
+            }
             (Security::VerifyFull, roots) => {
                 let roots = roots.as_ref().unwrap_or(&Roots::System);
                 Check::Signed(CheckedNames::This, trusted(roots, &provider)?)

@@ -40,7 +40,10 @@ impl Checkpoints {
             .name("scrollback-log".into())
             .spawn(move || put_away(&connection, &told))
             .map_err(|error| {
-                StoreError::new(ErrorKind::OpenFailed, format!("cannot start the thread for the log: {error}"))
+                StoreError::new(
+                    ErrorKind::OpenFailed,
+                    format!("cannot start the thread for the log: {error}"),
+                )
             })?;
         Ok(Checkpoints { notes, thread: Some(thread) })
     }

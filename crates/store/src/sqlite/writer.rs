@@ -307,7 +307,9 @@ pub(super) fn read_on(
         }
     };
     let thread = std::thread::Builder::new().name("scrollback-reader".into()).spawn(run);
-    thread.map_err(|error| StoreError::new(ErrorKind::OpenFailed, format!("cannot start a reader thread: {error}")))
+    thread.map_err(|error| {
+        StoreError::new(ErrorKind::OpenFailed, format!("cannot start a reader thread: {error}"))
+    })
 }
 
 /// Reads on one state of the database.

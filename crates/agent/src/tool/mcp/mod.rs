@@ -85,14 +85,15 @@ pub enum McpTransport {
 /// # }
 /// ```
 pub async fn connect(server: McpServer) -> Result<Vec<Arc<dyn Tool>>, AgentError> {
-    let bad = |kind, problem: String| {
-        AgentError::new(kind, format!("MCP server {:?}: {problem}", server.name))
-    };
+    let bad =
+        |kind, problem: String| AgentError::new(kind, format!("MCP server {:?}: {problem}", server.name));
     if server.name.is_empty() {
         return Err(bad(AgentErrorKind::ServerSetting, "an MCP server needs a name".into()));
     }
-    let connection = Connection::new(&server).map_err(|problem| bad(AgentErrorKind::ServerSetting, problem))?;
-    let listed = connection.tools().await.map_err(|problem| bad(AgentErrorKind::ServerUnreachable, problem))?;
+    let connection =
+        Connection::new(&server).map_err(|problem| bad(AgentErrorKind::ServerSetting, problem))?;
+    let listed =
+        connection.tools().await.map_err(|problem| bad(AgentErrorKind::ServerUnreachable, problem))?;
     let has: BTreeSet<&str> = listed.iter().map(|tool| tool.name.as_ref()).collect();
     if let Some(unknown) = server.allow.iter().flatten().find(|name| !has.contains(name.as_str())) {
         let has = if has.is_empty() { "none".into() } else { has.into_iter().collect::<Vec<_>>().join(", ") };

@@ -85,7 +85,11 @@ with Chromium() as browser:
     # Few harmless texts need no second page; the hostile ones may.
     pager = {"a class href rel", "nav aria-label class"}
     page, looked = browser.page(), 0
+    # A list that shows a session offers to compare.
+    compare = {"a data-key href", "p"}
     ours = {name: set(pager) for name in ["/lens", "/lens/runs", "/lens/people", "search", "of_recipient", "filtered"]}
+    for name in ["/lens", "of_recipient", "filtered"]:
+        ours[name] |= compare
     for name, text, found in pages(page, facts["harmless"]):
         ours.setdefault(name, set()).update(found["kinds"])
         judge(name, text, found, ours[name])

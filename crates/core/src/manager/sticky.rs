@@ -427,7 +427,17 @@ impl Gauge for CutGauge<'_> {
             }
         }
         match chosen {
-            Some(moved) => *fold = moved,
+            Some(moved) => {
+                *fold = moved;
+                // What is owed goes where even the farthest cut is above the mark with it: once, with this cut.
+                if matches!(self.inner, StickyInner::TokenBudget(_))
+                    && self.measure(fold) > self.high
+                    && !fold.owed.is_empty()
+                {
+                    fold.owed = Ranges::default();
+                    fold.before = self.staying_before(fold.cut, fold.held, &fold.owed, view);
+                }
+            }
             None if self.boundary.is_some() => {}
             // Nothing lies between the cut and the newest group: a new epoch with the same cut, except for steps,
             // where too few would be left.

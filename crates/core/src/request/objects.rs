@@ -27,8 +27,9 @@ const OBJECTS: [&str; 4] = ["container", "prompt", "audio", "voice"];
 /// Members that are the address of a file.
 const ADDRESSES: [&str; 2] = ["fileUri", "file_uri"];
 /// Members that hold whatever a program put there: nothing in them names an object for the provider.
-const FREE: [&str; 10] = [
+const FREE: [&str; 11] = [
     "arguments",
+    "input_examples",
     "input_schema",
     "inputSchema",
     "parameters",
@@ -124,12 +125,14 @@ fn take(key: &str, member: Raw<'_>, of: Raw<'_>, found: &mut BTreeSet<String>) {
 /// An item of a Responses request that stands for one which the provider keeps.
 fn stored_item(item: Raw<'_>) -> Option<String> {
     let filled = |key: &str| item.get(key).is_some_and(|value| value.kind() != JsonKind::Null);
+    // Other hosts of this wire give the thought itself.
+    let says = |key: &str| item.get(key).is_some_and(|list| list.elements().next().is_some());
     let mut kinds = kinds(item).peekable();
     let stands_for_another = match kinds.peek() {
         None => !filled("role"),
         Some(_) => kinds.any(|kind| match kind.as_ref() {
             "item_reference" => true,
-            "reasoning" => !filled("encrypted_content"),
+            "reasoning" => !filled("encrypted_content") && !says("content"),
             "image_generation_call" => !filled("result"),
             _ => false,
         }),

@@ -16,18 +16,20 @@ const SHARE: usize = 4;
 pub(super) struct Owed {
     /// Whether obligations stay; what recall gave does in any case.
     obligations: bool,
+    /// Whether what is owed was given up, whoever asks later.
+    forgone: bool,
     groups: OnceLock<Ranges>,
 }
 
 impl Owed {
     /// Nothing is kept.
     pub(super) fn nothing() -> Self {
-        Owed { obligations: false, groups: OnceLock::from(Ranges::default()) }
+        Owed { obligations: false, forgone: true, groups: OnceLock::from(Ranges::default()) }
     }
 
     /// Not looked for yet.
     pub(super) fn unknown(obligations: bool) -> Self {
-        Owed { obligations, groups: OnceLock::new() }
+        Owed { obligations, forgone: false, groups: OnceLock::new() }
     }
 }
 
@@ -39,6 +41,9 @@ impl View<'_> {
 
     /// The body's groups that were owed before group `end` was there.
     pub(crate) fn owed_before(&self, end: u32) -> Ranges {
+        if self.owed.forgone {
+            return Ranges::default();
+        }
         let record = self.record;
         let end = record.groups.get(end).map_or(record.len() as u64, |group| group.first.into());
         let positions = record.cache.obligations(record.slots(), |index| {

@@ -135,7 +135,7 @@ impl<'r> View<'r> {
     pub(crate) fn keep(&mut self, keep: &Ranges, manager: &str, reason: Reason) {
         let drops = self.drops.len();
         self.keep_as(keep, &manager.into(), reason, None);
-        if self.drops.len() > drops && reason.is_cut() {
+        if self.drops.len() > drops && reason.is_cut() && self.wants_notice() {
             self.say_what_is_left_out();
         }
         self.lineage = None;

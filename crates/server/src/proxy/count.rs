@@ -79,7 +79,8 @@ async fn as_if_recorded(
     carries: Carries,
 ) -> Result<Record, HttpProblem> {
     let (app, tenant, headers) = (&call.app, &call.caller.tenant, &call.headers);
-    let place = Seeking { app, tenant, headers, asked, origin, carries }.find().await?;
+    let place =
+        Seeking { app, tenant, headers, asked, origin, carries, strangers: call.strangers() }.find().await?;
     let now = app.now();
     let known = &place.known.record;
     let new = news(known, asked, &place.alignment, scrollback_store::new_evaluation(), now);

@@ -140,6 +140,18 @@ pub(crate) struct Seeking<'s> {
     pub(crate) asked: &'s ClientRequest,
     pub(crate) origin: &'s RequestOrigin,
     pub(crate) carries: Carries,
+    pub(crate) strangers: Strangers,
+}
+
+/// What becomes of a request that goes on from something which another caller was answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Strangers {
+    /// It is refused: the provider, asked with the operator's key, would show it to anyone.
+    Refused,
+    /// It is a conversation of its own here. The provider decides by the caller's own credential, which may be a renewed one
+    /// of the same caller.
+    #[default]
+    Apart,
 }
 
 impl Seeking<'_> {
@@ -253,7 +265,9 @@ impl Seeking<'_> {
         if let Some(ClientName { source, id }) = previous(asked) {
             let Some(alias) = app.store.alias(tenant, source, &id).await? else { return Ok(None) };
             let conversation = app.store.conversation(tenant, &alias.conversation).await?;
-            self.may_continue(&conversation).await?;
+            if !self.may_continue(&conversation).await? {
+                return Ok(None);
+            }
             let after = alias.position.unwrap_or(conversation.head);
             let place = self.at_end(conversation.clone()).await?;
             let later = place.known.record.slots().iter().skip(after as usize);
@@ -264,18 +278,18 @@ impl Seeking<'_> {
         }
         let Some(thread) = self.thread().pop() else { return Ok(None) };
         match self.by_name(&thread).await? {
-            Some(conversation) => {
-                self.may_continue(&conversation).await?;
+            Some(conversation) if self.may_continue(&conversation).await? => {
                 self.at_end(conversation).await.map(Some)
             }
-            None => Ok(None),
+            _ => Ok(None),
         }
     }
 
-    /// An error if what a request goes on from belongs to another caller or recipient: ids of a provider are no secrets, and
-    /// a caller that continues is sent the history where the provider has lost it.
-    async fn may_continue(&self, found: &Conversation) -> Result<(), HttpProblem> {
-        let Seeking { app, tenant, origin, .. } = *self;
+    /// Whether what a request goes on from is the caller's own: ids of a provider are no secrets, and a caller that continues is
+    /// sent the history where the provider has lost it. An error if it is another recipient's, or a stranger's who shares the
+    /// operator's key.
+    async fn may_continue(&self, found: &Conversation) -> Result<bool, HttpProblem> {
+        let Seeking { app, tenant, origin, strangers, .. } = *self;
         let is_own = match &found.scope {
             // Begun under a name, which is believed inside its tenant.
             None => true,
@@ -287,8 +301,10 @@ impl Seeking<'_> {
         };
         let other_recipient = matches!((&origin.recipient, &found.recipient), (Some(asked), Some(recorded)) if asked != recorded);
         match &self.asked.refers {
-            Some(reference) if !is_own || other_recipient => Err(unresolved(reference)),
-            _ => Ok(()),
+            Some(reference) if other_recipient || (!is_own && strangers == Strangers::Refused) => {
+                Err(unresolved(reference))
+            }
+            _ => Ok(is_own),
         }
     }
 

@@ -16,7 +16,7 @@ use scrollback_store::Tenant;
 use super::background::in_turn;
 use super::call::ProxyCall;
 use super::client_request::ClientRequest;
-use super::identity::{BY_OBJECT, ClientName};
+use super::identity::{BY_OBJECT, ClientName, Strangers};
 use super::tee::ReplyEnd;
 use super::upstreams::Answerer;
 use crate::problem::HttpProblem;
@@ -62,6 +62,11 @@ impl ProxyCall {
     /// Whether callers of other tenants are served under the same key of the provider.
     pub(super) fn shares_provider_key(&self) -> bool {
         self.caller.key.is_some() && matches!(self.answerer, Answerer::Upstream(_, Credential::Ours))
+    }
+
+    /// What becomes of requests that go on from what another caller was answered.
+    pub(super) fn strangers(&self) -> Strangers {
+        if self.shares_provider_key() { Strangers::Refused } else { Strangers::Apart }
     }
 
     /// An error if a request body names an object at the provider that this tenant was not given.

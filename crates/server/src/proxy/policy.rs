@@ -21,7 +21,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use super::background::LARGE;
 use super::client_request::{ClientRequest, header};
 use super::echo::OWN_ID;
-use super::identity::Carries;
+use super::identity::{Carries, Strangers};
 use super::provider_state::{ProviderState, ThreadFields, unresolved};
 use super::session::RequestOrigin;
 use crate::App;
@@ -36,6 +36,7 @@ pub(crate) struct CallPlan {
     /// Who asks, and in which session.
     pub(crate) origin: RequestOrigin,
     pub(crate) carries: Carries,
+    pub(crate) strangers: Strangers,
     pub(crate) policy: Arc<Policy>,
     /// What a view depends on beside the record.
     pub(crate) cx: Arc<CurationContext>,
@@ -85,7 +86,7 @@ impl CallPlan {
         policy: Policy,
         state: ProviderState,
     ) -> Self {
-        let ProviderState { fields, threads } = state;
+        let ProviderState { fields, threads, strangers } = state;
         let around = RequestFrame::of(&mut asked, fields.as_deref());
         let mut cx = CurationContext::for_model(asked.model.clone());
         cx.tools = around.tools;
@@ -112,7 +113,7 @@ impl CallPlan {
             client,
         );
         let (policy, cx, wanted) = (Arc::new(policy), Arc::new(cx), Arc::new(wanted));
-        CallPlan { asked, origin, carries, policy, cx, fields, wanted }
+        CallPlan { asked, origin, carries, strangers, policy, cx, fields, wanted }
     }
 
     /// Begins to look at the client's own bytes on another thread, if they are many.

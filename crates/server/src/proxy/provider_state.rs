@@ -18,7 +18,7 @@ use serde_json::json;
 use super::background::in_turn;
 use super::call::ProxyCall;
 use super::client_request::ClientRequest;
-use super::identity::BY_MESSAGE;
+use super::identity::{BY_MESSAGE, Strangers};
 use super::upstreams::Answerer;
 use crate::App;
 use crate::problem::HttpProblem;
@@ -146,6 +146,8 @@ pub(crate) struct ProviderState {
     pub(super) fields: Option<Arc<ThreadFields>>,
     /// Whether the provider that is asked keeps threads.
     pub(super) threads: Threads,
+    /// What becomes of it if another caller was answered that.
+    pub(super) strangers: Strangers,
 }
 
 impl ProviderState {
@@ -156,7 +158,7 @@ impl ProviderState {
             Answerer::Upstream(upstream, _) => call.app.threads.are_refused_by(upstream.place().0),
         };
         let threads = if asked.in_thread && refused { Threads::NotKept } else { Threads::Kept };
-        Ok(ProviderState { fields, threads })
+        Ok(ProviderState { fields, threads, strangers: call.strangers() })
     }
 }
 

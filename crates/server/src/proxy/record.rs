@@ -76,8 +76,9 @@ impl RecordedCall {
         plan: &CallPlan,
         tried: usize,
     ) -> Result<Box<Self>, HttpProblem> {
-        let (asked, carries) = (&plan.asked, plan.carries);
-        let seeking = Seeking { app, tenant, headers, asked, origin: &plan.origin, carries };
+        let CallPlan { asked, carries, strangers, .. } = plan;
+        let (carries, strangers) = (*carries, *strangers);
+        let seeking = Seeking { app, tenant, headers, asked, origin: &plan.origin, carries, strangers };
         let guessed = if tried == 0 { seeking.guess()? } else { None };
         let place = match guessed {
             Some(place) => place,

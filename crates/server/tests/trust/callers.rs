@@ -3,8 +3,8 @@
 use axum::body::Body;
 use axum::http::{Method, Request, StatusCode, header};
 use scrollback_agent::config::ServerSettings;
-use scrollback_core::Slot;
-use scrollback_server::KeyScope;
+use scrollback_core::{Slot, Time};
+use scrollback_server::{KeyScope, keys};
 use scrollback_store::{Listing, Memory, Store, Tenant};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -12,13 +12,15 @@ use std::sync::Arc;
 use crate::provider::{catalog, saying, whole};
 use crate::support::{ADDRESS, Answer, Server};
 
+/// Each person is answered under an id of their own.
 fn answer(request: &str) -> Value {
+    let number = if request.contains("eyJ-bert") { 2 } else { 1 };
     if request.starts_with("POST /v1/messages") {
-        return json!({ "id": "msg_1", "type": "message", "role": "assistant", "model": "claude-opus-4-8",
+        return json!({ "id": format!("msg_{number}"), "type": "message", "role": "assistant", "model": "claude-opus-4-8",
             "content": [{ "type": "text", "text": "ok" }], "stop_reason": "end_turn",
             "usage": { "input_tokens": 1, "output_tokens": 1 } });
     }
-    json!({ "id": "resp_1", "object": "response", "status": "completed", "model": "gpt-5", "output": [
+    json!({ "id": format!("resp_{number}"), "object": "response", "status": "completed", "model": "gpt-5", "output": [
         { "type": "message", "role": "assistant", "id": "m1", "status": "completed",
           "content": [{ "type": "output_text", "text": "ok", "annotations": [] }] }] })
 }
@@ -60,7 +62,7 @@ async fn recorded(store: &dyn Store) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_caller_goes_on_from_nothing_that_another_was_answered() {
+async fn what_another_caller_was_answered_is_never_joined_and_stays_the_providers_to_judge() {
     let responses = |more: Value| {
         let mut body = json!({ "model": "gpt-5", "input": "mine", "user": "gateway" });
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -75,23 +77,16 @@ async fn a_caller_goes_on_from_nothing_that_another_was_answered() {
     let named = [("x-scrollback-conversation", "c1"), ("x-scrollback-recipient", "anna")];
     let bert = [("x-scrollback-recipient", "bert")];
     let previous = || responses(json!({ "previous_response_id": "resp_1" }));
-    let cases: [(&str, Headers<'_>, Asked, Headers<'_>, Asked, StatusCode); 5] = [
-        ("a response", &[], responses(json!({})), &[], previous(), StatusCode::BAD_REQUEST),
-        (
-            "a response in a session",
-            &anna_session,
-            responses(json!({})),
-            &[],
-            previous(),
-            StatusCode::BAD_REQUEST,
-        ),
+    let cases: [(&str, Headers<'_>, Asked, Headers<'_>, Asked, Option<StatusCode>); 5] = [
+        ("a response", &[], responses(json!({})), &[], previous(), None),
+        ("a response in a session", &anna_session, responses(json!({})), &[], previous(), None),
         (
             "a response to another recipient",
             &named,
             responses(json!({})),
             &bert,
             previous(),
-            StatusCode::BAD_REQUEST,
+            Some(StatusCode::BAD_REQUEST),
         ),
         (
             "a conversation",
@@ -99,7 +94,7 @@ async fn a_caller_goes_on_from_nothing_that_another_was_answered() {
             responses(json!({ "conversation": "conv_1" })),
             &[],
             responses(json!({ "conversation": "conv_1" })),
-            StatusCode::NOT_FOUND,
+            None,
         ),
         (
             "a thread",
@@ -107,7 +102,7 @@ async fn a_caller_goes_on_from_nothing_that_another_was_answered() {
             thread(json!({ "type": "create" })),
             &[],
             thread(json!({ "type": "continue", "previous_message_id": "msg_1" })),
-            StatusCode::NOT_FOUND,
+            None,
         ),
     ];
     for (what, first_headers, (path, first), headers, (_, next), refused) in cases {
@@ -118,19 +113,42 @@ async fn a_caller_goes_on_from_nothing_that_another_was_answered() {
         assert_eq!(said.status, StatusCode::OK, "{what}: {}", said.text);
         let before = recorded(&*store).await;
         assert_eq!(before, ["mine|ok"], "{what}");
-        for path in [path, "/v1/messages/count_tokens"] {
-            if path.ends_with("count_tokens") && what != "a thread" {
-                continue;
-            }
-            let stolen = ask(&server, "bert", headers, path, &next).await;
-            assert_eq!(stolen.status, refused, "{what}: {}", stolen.text);
-        }
-        assert_eq!(recorded(&*store).await, before, "{what}: nothing was written");
-        assert_eq!(received.lock().await.len(), 1, "{what}: the provider was not asked");
+        let other = ask(&server, "bert", headers, path, &next).await;
+        assert_eq!(other.status, refused.unwrap_or(StatusCode::OK), "{what}: {}", other.text);
+        let mut after = before.clone();
+        // The caller's own credential goes to the provider, which knows whose it is; here it is a conversation of its own.
+        after.extend(refused.is_none().then(|| "mine|ok".to_string()));
+        assert_eq!(recorded(&*store).await, after, "{what}: nothing is joined");
+        assert_eq!(received.lock().await.len(), after.len(), "{what}: a refused request asks no provider");
         let own = ask(&server, "anna", first_headers, path, &next).await;
         assert_eq!(own.status, StatusCode::OK, "{what}, its own: {}", own.text);
-        assert_eq!(recorded(&*store).await, ["mine|ok|mine|ok"], "{what}: it goes on");
+        after[0] = "mine|ok|mine|ok".into();
+        after.sort();
+        assert_eq!(recorded(&*store).await, after, "{what}: it goes on");
     }
+}
+
+#[tokio::test]
+async fn under_the_operators_key_a_caller_goes_on_from_nothing_that_another_was_answered() {
+    let (base, received) = saying(|request| whole(&answer(request))).await;
+    let plain = Server::new();
+    let tenant = Tenant::parse("shared").unwrap();
+    let mut shown = Vec::new();
+    for name in ["one", "two"] {
+        let (kept, text) = keys::new(name, &tenant, KeyScope::Proxy, Time(0)).unwrap();
+        plain.app.store.put_key(kept).await.unwrap();
+        shown.push(text);
+    }
+    let server = Server::with(Arc::clone(&plain.app.store), ServerSettings::default(), catalog(&base));
+    let [one, two] = [0, 1].map(|at| server.clone().holding(shown[at].clone()));
+    let begun = one.post("/v1/responses", json!({ "model": "gpt-5", "input": "mine" })).await;
+    assert_eq!(begun.status, StatusCode::OK, "{}", begun.text);
+    let next = json!({ "model": "gpt-5", "input": "mine", "previous_response_id": "resp_1" });
+    let stolen = two.post("/v1/responses", next.clone()).await;
+    assert_eq!(stolen.status, StatusCode::BAD_REQUEST, "{}", stolen.text);
+    assert_eq!(received.lock().await.len(), 1, "the provider was not asked");
+    let own = one.post("/v1/responses", next).await;
+    assert_eq!(own.status, StatusCode::OK, "{}", own.text);
 }
 
 #[tokio::test]

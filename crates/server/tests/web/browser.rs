@@ -48,7 +48,7 @@ impl Runs for Going {
             step.status = StepStatus::Done;
             step.output = Some(json!(answer.text).to_string());
             step.ended_at = Some(Time(9_000));
-            let lease = scrollback_store::Lease { holder: "test".into(), until: Time(i64::MAX) };
+            let lease = scrollback_store::Lease { holder: "test".into(), until: Time(32_503_680_000_000) };
             let run = Run { status: RunStatus::Running, lease: Some(lease), ..run };
             let step = step.clone();
             store.write(&tenant, Time(9_000), |tx| _ = tx.run(run).step(step)).await.unwrap();

@@ -217,10 +217,11 @@ async fn forget_session<R: Rows>(
     let Some(known) = session::of_id(rows, tenant, &conversation.session).await? else { return Ok(0) };
     let pseudonyms = fact::pseudonyms_made(rows).await?;
     let erased = pseudonyms.person(tenant, person);
-    let client_id = pseudonyms.text(tenant, &known.client_id);
-    if client_id == known.client_id {
+    if pseudonyms.text(tenant, &known.client_id) == known.client_id {
         return Ok(0);
     }
+    // With the session's own id: the client may have begun another one under the same id after an earlier erasure.
+    let client_id = pseudonyms.text(tenant, &format!("{}\n{}", known.client_id, known.id));
     let scan = Scan::new().equal("session_id", known.id.as_str());
     let all = rows.scan::<Conversation>(scan).await?;
     if all.iter().any(|one| one.recipient.as_ref() != Some(&erased)) {

@@ -216,7 +216,7 @@ impl Seeking<'_> {
         };
         match found.filter(|found| has_reply(self.asked) || repeats(found)) {
             Some(found) => self.follow(found.conversation, last).await,
-            None => Ok(Placement { prefix: last, ..self.new_of_caller(self.thread()) }),
+            None => Ok(Placement { prefix: last, ..self.new_of_caller(self.free_thread().await?) }),
         }
     }
 
@@ -224,7 +224,7 @@ impl Seeking<'_> {
     async fn in_named(&self, named: ClientName) -> Result<Placement, HttpProblem> {
         let Some(root) = self.by_name(&named).await? else {
             let conversation = self.new_conversation();
-            let all = std::iter::once(named).chain(self.thread()).collect();
+            let all = std::iter::once(named).chain(self.free_thread().await?).collect();
             return Ok(self.new_place(Beginning { conversation, names: all, session: None }));
         };
         if let (Some(asked), Some(recorded)) = (&self.origin.recipient, &root.recipient)
@@ -257,6 +257,17 @@ impl Seeking<'_> {
             Some(Reference::Conversation(id)) => vec![ClientName { source: BY_THREAD, id: id.clone() }],
             _ => Vec::new(),
         }
+    }
+
+    /// The same, if no conversation has it yet: another caller's stays with the conversation it names.
+    async fn free_thread(&self) -> Result<Vec<ClientName>, HttpProblem> {
+        let mut names = Vec::new();
+        for name in self.thread() {
+            if self.app.store.alias(self.tenant, name.source, &name.id).await?.is_none() {
+                names.push(name);
+            }
+        }
+        Ok(names)
     }
 
     /// The place after the reply or in the provider's conversation that a request goes on from.

@@ -8,13 +8,13 @@ use scrollback_server::{KeyScope, keys};
 use scrollback_store::{Listing, Memory, Store, Tenant};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::provider::{catalog, saying, whole};
+use crate::provider::{Then, catalog, saying, whole};
 use crate::support::{ADDRESS, Answer, Server};
 
-/// Each person is answered under an id of their own.
-fn answer(request: &str) -> Value {
-    let number = if request.contains("eyJ-bert") { 2 } else { 1 };
+/// Every reply has an id of its own: that of the first is 1.
+fn answer(request: &str, number: usize) -> Value {
     if request.starts_with("POST /v1/messages") {
         return json!({ "id": format!("msg_{number}"), "type": "message", "role": "assistant", "model": "claude-opus-4-8",
             "content": [{ "type": "text", "text": "ok" }], "stop_reason": "end_turn",
@@ -23,6 +23,12 @@ fn answer(request: &str) -> Value {
     json!({ "id": format!("resp_{number}"), "object": "response", "status": "completed", "model": "gpt-5", "output": [
         { "type": "message", "role": "assistant", "id": "m1", "status": "completed",
           "content": [{ "type": "output_text", "text": "ok", "annotations": [] }] }] })
+}
+
+/// A provider that counts its replies.
+fn counted() -> impl Fn(&str) -> (String, Then) + Send + Sync + 'static {
+    let replies = AtomicUsize::new(0);
+    move |request| whole(&answer(request, replies.fetch_add(1, Ordering::SeqCst) + 1))
 }
 
 /// Headers of a request, and its path and body.
@@ -106,7 +112,7 @@ async fn what_another_caller_was_answered_is_never_joined_and_stays_the_provider
         ),
     ];
     for (what, first_headers, (path, first), headers, (_, next), refused) in cases {
-        let (base, received) = saying(|request| whole(&answer(request))).await;
+        let (base, received) = saying(counted()).await;
         let store: Arc<dyn Store> = Arc::new(Memory::new());
         let server = Server::with(Arc::clone(&store), ServerSettings::default(), catalog(&base));
         let said = ask(&server, "anna", first_headers, path, &first).await;
@@ -130,7 +136,7 @@ async fn what_another_caller_was_answered_is_never_joined_and_stays_the_provider
 
 #[tokio::test]
 async fn under_the_operators_key_a_caller_goes_on_from_nothing_that_another_was_answered() {
-    let (base, received) = saying(|request| whole(&answer(request))).await;
+    let (base, received) = saying(counted()).await;
     let plain = Server::new();
     let tenant = Tenant::parse("shared").unwrap();
     let mut shown = Vec::new();
@@ -153,7 +159,7 @@ async fn under_the_operators_key_a_caller_goes_on_from_nothing_that_another_was_
 
 #[tokio::test]
 async fn tokens_of_no_other_tenants_thread_are_counted() {
-    let (base, received) = saying(|request| whole(&answer(request))).await;
+    let (base, received) = saying(counted()).await;
     let plain = Server::new();
     let [anna, bert] =
         [plain.with_key("a", KeyScope::Proxy).await, plain.with_key("b", KeyScope::Proxy).await];

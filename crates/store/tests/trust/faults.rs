@@ -55,7 +55,7 @@ fn run(fault: &str) -> Option<Outcome> {
 /// The calls of a kind that one thread of the workload makes: the fault can be put at each. The first ones make the store,
 /// and are those of another thread; the last appends are left out, because writing could not be seen to heal after them.
 const SYNCS: std::ops::Range<usize> = 22..34;
-const WRITES: std::ops::Range<usize> = 265..550;
+const WRITES: std::ops::Range<usize> = 265..480;
 
 /// Which of the calls are tried: some of those that append, and two of those that make the store; all in a trial.
 fn tried(calls: std::ops::Range<usize>, some: usize, dice: &mut Dice) -> Vec<usize> {

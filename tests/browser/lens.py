@@ -166,6 +166,8 @@ def walk(browser):
         page = browser.page().open(BASE + facts["pages"][name])
         page.until("!document.querySelector('[aria-busy]')")
         stops = page.run("[...document.querySelectorAll('a[href]:not(svg a), button, summary, input:not([type=hidden]), select, textarea, [tabindex=\"0\"]')].filter((node) => node.checkVisibility() && !node.closest('details:not([open]) > :not(summary)')).length")
+        # A page may put the focus into its first field; the walk starts at the top of the page.
+        page.run("document.body.tabIndex = -1; document.body.focus(); document.body.removeAttribute('tabindex'); 0")
         seen, hidden = 0, []
         for _ in range(min(stops, 150)):
             page.press("Tab", code="Tab", windowsVirtualKeyCode=9)

@@ -217,6 +217,30 @@ async fn a_person_is_erased_with_everything_that_names_them_and_is_known_by_a_ps
     let later = erase(ErasureMode::Erase).await?;
     same!((later.count.erased, later.conversations, of(&pseudonym).await?), (2, 3, 3));
     same!(later.pseudonym, done.pseudonym);
+    // Their client goes on under the id of a session that was erased: that is a new session, and can be erased again.
+    let (again, third) = (SessionId::new(NOON), ConversationId::new(Time(NOON.0 + 3)));
+    store
+        .write(tenant, NOON, |tx| {
+            tx.session(Session {
+                id: again.clone(),
+                tenant: tenant.clone(),
+                caller: "laptop".into(),
+                client: "codex".into(),
+                client_id: "anna's session".into(),
+                main: None,
+                title: None,
+                created_at: NOON,
+            });
+            tx.create(NewConversation {
+                session: Some(again.clone()),
+                ..NewConversation::with(third.clone(), &anna)
+            });
+        })
+        .await?;
+    bench.say(&third, vec![user("I am Anna again")]).await?;
+    same!(erase(ErasureMode::Erase).await?.count.erased, 1);
+    let named = store.named_session(tenant, &again).await?;
+    same!(named.map(|session| session.client_id.contains("anna")), Some(false));
     same!(history(store, tenant, &main, 10).await?.items.len(), 0);
     let nobody = Recipient::parse("nobody")?;
     let missing = erase_recipient(store, tenant, &nobody, "asked", ErasureMode::Erase, NOON).await;

@@ -34,6 +34,8 @@ fn counted() -> impl Fn(&str) -> (String, Then) + Send + Sync + 'static {
 /// Headers of a request, and its path and body.
 type Headers<'h> = &'h [(&'h str, &'h str)];
 type Asked = (&'static str, Value);
+/// What is tried: how the first person asks, how the second one goes on, and with what they are refused.
+type Case<'h> = (&'static str, Headers<'h>, Asked, Headers<'h>, Asked, Option<StatusCode>);
 
 /// Asks as a person behind a gateway: with a token of their own, and what else the gateway writes.
 async fn ask(server: &Server, person: &str, more: &[(&str, &str)], path: &str, body: &Value) -> Answer {
@@ -83,7 +85,7 @@ async fn what_another_caller_was_answered_is_never_joined_and_stays_the_provider
     let named = [("x-scrollback-conversation", "c1"), ("x-scrollback-recipient", "anna")];
     let bert = [("x-scrollback-recipient", "bert")];
     let previous = || responses(json!({ "previous_response_id": "resp_1" }));
-    let cases: [(&str, Headers<'_>, Asked, Headers<'_>, Asked, Option<StatusCode>); 5] = [
+    let cases: [Case<'_>; 5] = [
         ("a response", &[], responses(json!({})), &[], previous(), None),
         ("a response in a session", &anna_session, responses(json!({})), &[], previous(), None),
         (

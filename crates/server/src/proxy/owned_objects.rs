@@ -66,7 +66,9 @@ impl ProxyCall {
 
     /// What becomes of requests that go on from what another caller was answered.
     pub(super) fn strangers(&self) -> Strangers {
-        if self.shares_provider_key() { Strangers::Refused } else { Strangers::Apart }
+        // Also without keys of this server: a gateway in front may have told people apart.
+        let ours = matches!(self.answerer, Answerer::Upstream(_, Credential::Ours));
+        if ours { Strangers::Refused } else { Strangers::Apart }
     }
 
     /// An error if a request body names an object at the provider that this tenant was not given.

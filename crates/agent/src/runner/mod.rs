@@ -227,14 +227,14 @@ impl Runner {
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use scrollback_agent::{journal::Journal, provider::Echo, runner::{Ended, Prompt, Runner}};
+    /// use scrollback_agent::{journal::Journal, provider::Echo, runner::{EvaluationEnd, Prompt, Runner}};
     /// use scrollback_core::{Record, model::ModelName};
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
     /// let runner = Runner::new(Arc::new(Echo::new(ModelName::parse("offline:echo")?)));
     /// let mut journal = Journal::memory(Record::new());
     /// let prompt = Prompt { name: "demo".into(), user: "hello".into(), ..Prompt::default() };
     /// let done = runner.run(&mut journal, &prompt).await;
-    /// assert_eq!(done.ended, Ended::Replied { text: "hello".into(), output: None });
+    /// assert_eq!(done.ended, EvaluationEnd::Replied { text: "hello".into(), output: None });
     /// assert_eq!(journal.record().len(), 2);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// # })?;

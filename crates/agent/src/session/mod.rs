@@ -49,11 +49,11 @@ pub struct ReducerCx<'s> {
 /// ```
 /// use std::sync::Arc;
 /// use scrollback_agent::{Event, EventBus};
-/// use scrollback_agent::session::{Item, Kind, Session, SessionStart, append_unique};
+/// use scrollback_agent::session::{SliceItem, SliceKind, Session, SessionStart, append_unique};
 ///
 /// #[derive(Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 /// struct Fact(String);
-/// impl Item for Fact { const NAME: &'static str = "Fact"; const KIND: Kind = Kind::State; }
+/// impl SliceItem for Fact { const NAME: &'static str = "Fact"; const KIND: SliceKind = SliceKind::State; }
 /// #[derive(serde::Serialize)]
 /// struct Learned(String);
 /// impl Event for Learned { const NAME: &'static str = "Learned"; }

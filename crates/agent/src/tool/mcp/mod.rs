@@ -71,11 +71,11 @@ pub enum McpTransport {
 ///
 /// ```no_run
 /// use scrollback_agent::tool::Toolbox;
-/// use scrollback_agent::tool::mcp::{McpServer, Reach, connect};
+/// use scrollback_agent::tool::mcp::{McpServer, McpTransport, connect};
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let command = ["files-server", "--root", "."].map(String::from).to_vec();
-/// let server = McpServer { allow: Some(vec!["read_file".into()]), ..McpServer::new("files", Reach::Command(command)) };
+/// let server = McpServer { allow: Some(vec!["read_file".into()]), ..McpServer::new("files", McpTransport::Command(command)) };
 /// let mut tools = Toolbox::default();
 /// for tool in connect(server).await? {
 ///     tools.add(tool)?;

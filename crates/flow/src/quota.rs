@@ -251,8 +251,8 @@ impl Account {
 /// Equal shares of what is left for `branches` that run at once; the odd ones go to the first.
 ///
 /// ```
-/// use scrollback_flow::{Limits, MicroDollars, quota::split};
-/// let left = Limits { max_tokens: Some(10), max_cost: Some(MicroDollars(2)) };
+/// use scrollback_flow::{QuotaLimits, MicroDollars, quota::split};
+/// let left = QuotaLimits { max_tokens: Some(10), max_cost: Some(MicroDollars(2)) };
 /// let shares: Vec<_> = split(left, 3).map(|share| (share.max_tokens, share.max_cost)).collect();
 /// assert_eq!(shares[0], (Some(4), Some(MicroDollars(1))));
 /// assert_eq!(shares[2], (Some(3), Some(MicroDollars(0))));

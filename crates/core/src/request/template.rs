@@ -20,12 +20,12 @@ const APART: usize = 256;
 ///
 /// ```
 /// use std::sync::Arc;
-/// use scrollback_core::{Entry, Role, request::{Piece, Template}, wire::Wire};
+/// use scrollback_core::{Entry, Role, request::{BodyPiece, BodyTemplate}, wire::Wire};
 /// let entry = Entry::text(Role::User, "What is in my inbox?");
 /// let body = format!(r#"{{"model":"gpt-4o","messages":[{}]}}"#, entry.origin.raw);
 ///
-/// let template = Template::of(Wire::OpenaiChat, body.as_bytes(), [(7, &entry)]);
-/// assert_eq!(template.pieces().get(1), Some(&Piece::Run { first: 7, last: 7 }));
+/// let template = BodyTemplate::of(Wire::OpenaiChat, body.as_bytes(), [(7, &entry)]);
+/// assert_eq!(template.pieces().get(1), Some(&BodyPiece::Run { first: 7, last: 7 }));
 /// let raw = |position| (position == 7).then(|| Arc::clone(&entry.origin.raw));
 /// assert_eq!(template.body(raw).as_deref(), Some(body.as_bytes()));
 /// assert_eq!(template.body(|_| None), None);

@@ -45,9 +45,9 @@ impl fmt::Display for UnreadableEvent {
 /// Cuts a stream into events. The same bytes give the same events, however they are cut into chunks.
 ///
 /// ```
-/// use scrollback_core::stream::sse::Parser;
+/// use scrollback_core::stream::sse::SseParser;
 /// let mut found = Vec::new();
-/// let mut parser = Parser::new(1_000_000);
+/// let mut parser = SseParser::new(1_000_000);
 /// for chunk in [&b"event: ping\r\nda"[..], b"ta: {}\r", b"\n\r\n"] {
 ///     parser.feed(chunk, |event| found.extend(event.map(|event| (event.name.to_string(), event.data.to_string()))));
 /// }

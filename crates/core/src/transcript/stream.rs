@@ -15,8 +15,8 @@ const PIECE_BYTES: usize = 4 << 20;
 /// Reads a transcript line by line.
 ///
 /// ```
-/// use scrollback_core::transcript::{Format, Stream};
-/// let mut stream = Stream::new(Format::OpenaiFinetune).unwrap();
+/// use scrollback_core::transcript::{Format, TranscriptStream};
+/// let mut stream = TranscriptStream::new(Format::OpenaiFinetune).unwrap();
 /// for line in [r#"{"messages":[{"role":"user","content":"a"}]}"#, "broken", r#"{"messages":[{"role":"user","content":"b"}]}"#] {
 ///     stream.line(line);
 /// }

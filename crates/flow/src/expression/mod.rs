@@ -36,13 +36,13 @@ pub(crate) const LIMITS: ExpressionLimits =
 ///
 /// ```
 /// use std::borrow::Cow;
-/// use scrollback_flow::{Expression, Name, Names};
+/// use scrollback_flow::{Expression, FlowName, Names};
 /// use serde_json::{Value, json};
 ///
 /// struct Said(Value);
 /// impl Names for Said {
-///     fn value(&self, name: &Name) -> Option<Cow<'_, Value>> {
-///         (*name == Name::Previous).then_some(Cow::Borrowed(&self.0))
+///     fn value(&self, name: &FlowName) -> Option<Cow<'_, Value>> {
+///         (*name == FlowName::Previous).then_some(Cow::Borrowed(&self.0))
 ///     }
 /// }
 ///

@@ -71,11 +71,11 @@ impl Flow {
     /// ```
     /// use std::{path::Path, sync::Arc};
     /// use scrollback_agent::provider::{Catalog, Environment};
-    /// use scrollback_flow::{Flow, Prompts, Settings, Source};
+    /// use scrollback_flow::{Flow, FlowSettings, Prompts, ReadOptions};
     ///
-    /// let (settings, catalog) = (Settings::default(), Catalog::default());
+    /// let (settings, catalog) = (FlowSettings::default(), Catalog::default());
     /// let environment: Environment = Arc::new(|_| None);
-    /// let source = Source {
+    /// let source = ReadOptions {
     ///     stem: "trip",
     ///     folder: Path::new("."),
     ///     prompts: Prompts::Disk,

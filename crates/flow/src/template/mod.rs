@@ -30,17 +30,17 @@ pub(crate) const LIMITS: TemplateLimits = TemplateLimits { bytes: 4 << 20, nesti
 ///
 /// ```
 /// use std::borrow::Cow;
-/// use scrollback_flow::{Name, Names, Template};
+/// use scrollback_flow::{FlowName, FlowTemplate, Names};
 /// use serde_json::{Value, json};
 ///
 /// struct Turns(Value);
 /// impl Names for Turns {
-///     fn value(&self, name: &Name) -> Option<Cow<'_, Value>> {
-///         (*name == Name::History).then_some(Cow::Borrowed(&self.0))
+///     fn value(&self, name: &FlowName) -> Option<Cow<'_, Value>> {
+///         (*name == FlowName::History).then_some(Cow::Borrowed(&self.0))
 ///     }
 /// }
 ///
-/// let template = Template::parse("{{#each history}}\n{{ this.role }}: {{ this.content }}\n{{/each}}\n")?;
+/// let template = FlowTemplate::parse("{{#each history}}\n{{ this.role }}: {{ this.content }}\n{{/each}}\n")?;
 /// let turns = Turns(json!([{"role": "user", "content": "{{ input }} & <b>"}]));
 /// assert_eq!(template.render(&turns, &mut |_| {})?, "user: {{ input }} & <b>\n");
 /// # Ok::<(), Box<dyn std::error::Error>>(())

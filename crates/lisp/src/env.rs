@@ -161,7 +161,7 @@ impl Env {
     /// use std::sync::Arc;
     /// use scrollback_lisp::{Env, Program, Tool, Value};
     /// let fetch = Tool::new("fetch", None, |call| Ok(Value::Map(call.args)));
-    /// let threads = Arc::new(|jobs: Vec<scrollback_lisp::Job>| {
+    /// let threads = Arc::new(|jobs: Vec<scrollback_lisp::ToolJob>| {
     ///     let running: Vec<_> = jobs.into_iter().map(std::thread::spawn).collect();
     ///     running.into_iter().map(|job| job.join().unwrap_or_else(|_| Err("it panicked".into()))).collect()
     /// });

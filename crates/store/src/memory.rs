@@ -24,7 +24,7 @@ use crate::table::{Cells, ColumnValue, Demand, Scan, Table};
 ///
 /// ```
 /// use scrollback_core::{Entry, Role, Time};
-/// use scrollback_store::{Expected, Memory, NewEntry, Recipient, Store, Tenant};
+/// use scrollback_store::{Expected, Memory, NewEntry, Recipient, RecordsExt, Store, Tenant};
 ///
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
 /// let store: Box<dyn Store> = Box::new(Memory::new());

@@ -10,13 +10,13 @@ use super::error::{SubagentError, SubagentErrorKind};
 /// A text with placeholders: `{{name}}`, or `{{name.field}}` for a field of it.
 ///
 /// ```
-/// use scrollback_subagent::Template;
+/// use scrollback_subagent::PromptTemplate;
 /// use scrollback_lisp::{Signature, Value};
-/// let template = Template::parse("Who spent more than {{limit}}?");
+/// let template = PromptTemplate::parse("Who spent more than {{limit}}?");
 /// assert_eq!(template.expand(&[("limit".to_string(), Value::from(10))].into()), "Who spent more than 10?");
 /// let signature = Signature::parse("(limit :int) -> :any").ok();
 /// assert!(template.check(signature.as_ref()).is_ok());
-/// assert!(Template::parse("{{limt}}").check(signature.as_ref()).is_err());
+/// assert!(PromptTemplate::parse("{{limt}}").check(signature.as_ref()).is_err());
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PromptTemplate {

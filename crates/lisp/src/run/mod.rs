@@ -67,12 +67,12 @@ pub type ToolResult = Result<Value, String>;
 /// A program that is running: a plain state machine that any executor can drive.
 ///
 /// ```
-/// use scrollback_lisp::{Env, Program, Step, Tool, Value};
+/// use scrollback_lisp::{Env, Program, RunStep, Tool, Value};
 /// let program = Program::compile("(inc (tool/fetch {:id 7}))")?;
 /// let mut run = program.start(Env::new().tool(Tool::pending("fetch", None)));
-/// let Step::Call(calls) = run.resume([]) else { return Ok(()) };
+/// let RunStep::Call(calls) = run.resume([]) else { return Ok(()) };
 /// assert_eq!(Value::Map(calls[0].args.clone()).to_string(), r#"{"id" 7}"#);
-/// let Step::Done(outcome) = run.resume([Ok(Value::from(41))]) else { return Ok(()) };
+/// let RunStep::Done(outcome) = run.resume([Ok(Value::from(41))]) else { return Ok(()) };
 /// assert_eq!(outcome.value(), Some(&Value::from(42)));
 /// # Ok::<(), scrollback_lisp::Error>(())
 /// ```

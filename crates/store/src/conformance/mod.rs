@@ -9,7 +9,7 @@
 //!
 //! # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
 //! conformance::run(Arc::new(Memory::new())).await?;
-//! # Ok::<(), conformance::Failed>(())
+//! # Ok::<(), conformance::FailedCase>(())
 //! # })?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
